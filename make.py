@@ -1,0 +1,179 @@
+"""Build the environment and the book, and run the tests: what `make` runs.
+
+Where there is no make, type ``python make.py book`` instead of ``make book``.
+Only the standard library is needed; everything is installed into ``.venv`` beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import http.server
+import os
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
+
+from environment import INSTALL_LIMIT, PYTHON, VENV, check_python, env
+from processes import ROOT, Failed, minutes, run, say
+
+PAGES = ROOT / "_build" / "html"
+
+# Seconds after which a step is stopped: a kernel or a browser that hangs must not hang us.
+BOOK_LIMIT, TEST_LIMIT, CHECK_LIMIT = 1500, 1800, 300
+
+
+def build_book() -> None:
+    """Execute the chapters and build the book."""
+    code, _ = run([PYTHON, "tools/build_book.py"], BOOK_LIMIT)
+    if code:
+        raise Failed(f"the book was not built (exit code {code}); the reason stands above")
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Serve the pages without a line for every request."""
+
+    def log_message(self, *_) -> None:
+        """Say nothing."""
+
+
+def serve(port: int = 8000) -> None:
+    """Serve the built book to this machine only, at the first free port from ``port`` on."""
+    handler = functools.partial(Handler, directory=str(PAGES))
+    for candidate in [*range(port, port + 20), 0]:
+        try:
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", candidate), handler)
+            break
+        except OSError:
+            continue
+    with server:
+        say(f"\nThe book is at http://localhost:{server.server_port}/   (Ctrl-C ends it)")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
+    say("\nThe server has ended; the pages stay in _build/html.")
+
+
+def book(options: argparse.Namespace) -> None:
+    """Make the environment, build the book, serve it."""
+    start = time.monotonic()
+    env()
+    build_book()
+    say(f"book: built in {minutes(time.monotonic() - start)}, pages in {PAGES}")
+    if options.serve:
+        serve(options.port)
+
+
+def test_steps(package_only: bool) -> list:
+    """Return the checks: name, command, seconds they may take, extra variables."""
+    jobs = ["-n", os.environ.get("JOBS") or "2"]
+    color = ["--color=yes"] if sys.stdout.isatty() else []
+    one_thread = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    pytest = [PYTHON, "-m", "pytest", *color, *jobs]
+    chapters = ["--nbval-lax", "chapters", "--dist", "loadscope"]
+    limits = ["--nbval-cell-timeout=180", "--nbval-sanitize-with=tests/sanitize.cfg"]
+    checks = [
+        ("ruff check", [PYTHON, "-m", "ruff", "check", "."], CHECK_LIMIT, {}),
+        ("ruff format", [PYTHON, "-m", "ruff", "format", "--check", "."], CHECK_LIMIT, {}),
+        ("mypy", [PYTHON, "-m", "mypy"], CHECK_LIMIT, {}),
+        ("notebooks are clean", [PYTHON, "tools/check_notebooks.py"], CHECK_LIMIT, {}),
+        ("one address", [PYTHON, "tools/address.py", "--check"], CHECK_LIMIT, {}),
+    ]
+    if package_only:
+        marks = ["-m", "not book and not browser"]
+        return [*checks, ("pytest (package)", [*pytest, *marks], TEST_LIMIT, one_thread)]
+    return [
+        *checks,
+        ("build the book", [PYTHON, "tools/build_book.py"], BOOK_LIMIT, {}),
+        ("pytest", pytest, TEST_LIMIT, one_thread),
+        ("chapters again", [*pytest, *chapters, *limits], TEST_LIMIT, one_thread),
+    ]
+
+
+def closing_line(lines: list) -> str:
+    """Return pytest's last line without its ornaments: ``12 passed, 1 skipped in 3.45s``."""
+    plain = (re.sub(r"\x1b\[[0-9;]*m", "", line).strip("= ") for line in reversed(lines))
+    return next((line for line in plain if re.match(r"\d+ \w+.* in [\d.]+s", line)), "")
+
+
+def test(options: argparse.Namespace) -> None:
+    """Run every check, also after one failed, and sum up."""
+    env()
+    rows, tally = [], {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
+    for name, command, limit, variables in test_steps(options.package):
+        say(f"\n=== {name}")
+        start = time.monotonic()
+        code, lines = run(command, limit, **variables)
+        closing = closing_line(lines) if "pytest" in command else ""
+        for count, word in re.findall(r"(\d+) (passed|failed|error|skipped)", closing):
+            tally[word] += int(count)
+        rows.append((name, code, time.monotonic() - start, closing))
+        say(f"--- {name}: {'ok' if code == 0 else 'FAILED'}, {minutes(rows[-1][2])}")
+    say("\n" + "=" * 78)
+    for name, code, seconds, closing in rows:
+        state = "ok" if code == 0 else f"FAILED ({code})"
+        say(f"{name:<22}{state:<14}{minutes(seconds):>12}   {closing}")
+    failed = [name for name, code, *_ in rows if code]
+    say(f"{len(rows) - len(failed)} of {len(rows)} steps ok" + ", ".join(["", *failed]))
+    broken = tally["failed"] + tally["error"]
+    say(f"tests: {tally['passed']} passed, {broken} failed, {tally['skipped']} skipped")
+    if failed:
+        raise Failed("failed: " + ", ".join(failed))
+
+
+def clean(options: argparse.Namespace) -> None:
+    """Remove what was built (and with --all the environment too)."""
+    for name in ["_build", "dist", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis"]:
+        shutil.rmtree(ROOT / name, ignore_errors=True)
+    if options.all:
+        shutil.rmtree(VENV, ignore_errors=True)
+
+
+def lock(_: argparse.Namespace) -> None:
+    """Renew the computed half of requirements.txt."""
+    check_python(sys.version_info[:2], sys.executable)
+    code, _lines = run([sys.executable, "tools/lock.py"], INSTALL_LIMIT)
+    if code:
+        raise Failed("requirements.txt was not renewed; the reason stands above")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    top = argparse.ArgumentParser(prog="python make.py", description=__doc__.splitlines()[0])
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands.add_parser("env", help="make or update .venv").set_defaults(do=lambda _: env())
+    part = commands.add_parser("book", help="build the book and serve it (SERVE=0: only build)")
+    part.add_argument("--no-serve", dest="serve", action="store_false")
+    part.add_argument("--port", type=int, default=8000)
+    part.set_defaults(do=book, serve=os.environ.get("SERVE", "1") not in {"0", "no", "false"})
+    part = commands.add_parser("test", help="run every check")
+    part.add_argument("--package", action="store_true", help="without book and browser")
+    part.set_defaults(do=test)
+    part = commands.add_parser("clean", help="remove what was built")
+    part.add_argument("--all", action="store_true", help=".venv too")
+    part.set_defaults(do=clean)
+    commands.add_parser("lock", help="renew requirements.txt").set_defaults(do=lock)
+    commands.add_parser("help", help="show this text").set_defaults(do=lambda _: top.print_help())
+    return top
+
+
+def main(arguments: list | None = None) -> int:
+    """Run one command; return the exit code."""
+    options = parser().parse_args(arguments)
+    try:
+        options.do(options)
+    except Failed as reason:
+        say(f"\n{options.command} did not finish: {reason}")
+        return 1
+    except KeyboardInterrupt:
+        say(f"\n{options.command} was interrupted; run it again to go on.")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

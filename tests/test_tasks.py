@@ -1,0 +1,75 @@
+"""Each task asks what it says, is reproducible, and refuses what it cannot make."""
+
+import pytest
+import torch
+
+from attncourse import tasks
+
+
+def test_first_token_recall_asks_for_the_first_token():
+    tokens, target = tasks.first_token_recall(300, 7, 5, generator=0)
+    assert tokens.shape == (300, 7)
+    assert torch.equal(target, tokens[:, 0])
+    assert sorted(tokens.unique().tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_associative_recall_asks_for_the_value_of_a_key():
+    pairs = tasks.associative_recall(200, 6, 9, generator=1)
+    assert pairs.keys.shape == pairs.values.shape == (200, 6)
+    assert all(len(set(row.tolist())) == 6 for row in pairs.keys)
+    found = pairs.keys == pairs.query[:, None]
+    assert torch.equal(found.sum(1), torch.ones(200, dtype=torch.int64))
+    assert torch.equal(pairs.values[found], pairs.target)
+    assert torch.equal(found.int().argmax(1), pairs.position)
+    assert sorted(pairs.position.unique().tolist()) == list(range(6))
+
+
+def test_reversal_asks_for_the_sequence_backwards():
+    tokens, target = tasks.reversal(5, 4, generator=2)
+    assert torch.equal(target, torch.stack([tokens[:, i] for i in (3, 2, 1, 0)], dim=1))
+    assert not torch.equal(target, tokens)
+
+
+@pytest.mark.parametrize("held_out", [False, True], ids=["seen", "held-out"])
+def test_negated_reviews_follow_the_grammar(held_out):
+    words, polarity, target = tasks.negated_reviews(400, held_out=held_out, generator=3)
+    for row, lexicon, praise in zip(words.tolist(), polarity.tolist(), target, strict=True):
+        text = [tasks.WORDS[word] for word in row if word]
+        adjective = text[-1]
+        assert (adjective in tasks.HELD_OUT) == held_out
+        assert praise == ((adjective in tasks.GOOD) != ("not" in text))
+        wanted = {True: 2, False: 0}[adjective in tasks.GOOD]
+        assert lexicon[len(text) - 1] == wanted
+        assert set(lexicon[: len(text) - 1] + lexicon[len(text) :]) == {1}
+    negated = (words == tasks.WORDS.index("not")).any(1).float().mean()
+    assert 0.4 < negated < 0.6
+    assert 0.4 < target.float().mean() < 0.6
+
+
+MAKERS = [
+    lambda generator: tasks.first_token_recall(4, 9, generator=generator)[0],
+    lambda generator: tasks.associative_recall(4, 9, generator=generator).keys,
+    lambda generator: tasks.reversal(4, 9, generator=generator)[0],
+    lambda generator: tasks.negated_reviews(9, generator=generator)[0],
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["first", "pairs", "reversal", "reviews"])
+def test_a_seed_repeats_and_a_generator_goes_on(make):
+    assert torch.equal(make(7), make(7))
+    assert not torch.equal(make(7), make(8))
+    generator = torch.Generator().manual_seed(7)
+    first, second = make(generator), make(generator)
+    assert torch.equal(first, make(7))
+    assert not torch.equal(first, second)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match="seq_len must be at least 1, got 0"):
+        tasks.first_token_recall(2, 0, generator=0)
+    with pytest.raises(ValueError, match=r"9 pairs need 9 different keys.*only 8"):
+        tasks.associative_recall(2, 9, 8, generator=0)
+    with pytest.raises(TypeError, match=r"torch.Generator or an int, got 0\.5"):
+        tasks.reversal(2, 3, generator=0.5)
+    with pytest.raises(TypeError, match="got True"):
+        tasks.reversal(2, 3, generator=True)

@@ -1,0 +1,170 @@
+"""What a call of `attention` may look like, checked before any rung runs.
+
+Every message says what was wanted and what came. Nothing here computes attention.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+ALIGNMENTS = ("top_left", "bottom_right")
+
+
+def library_of(*arrays: Any) -> Any:
+    """Return the module, numpy or torch, that all the arrays belong to.
+
+    Raises
+    ------
+    TypeError
+        When an argument is neither an ndarray nor a Tensor, or when the two are mixed.
+    """
+    torch = sys.modules.get("torch")
+    found = {_module_of(array, torch) for array in arrays}
+    if len(found) > 1:
+        kinds = ", ".join(type(array).__name__ for array in arrays)
+        raise TypeError(f"query, key and value must all be arrays or all be tensors; got {kinds}")
+    return torch if found == {"torch"} else np
+
+
+def _module_of(array: Any, torch: Any) -> str:
+    if isinstance(array, np.ndarray | np.generic):
+        return "numpy"
+    if torch is not None and isinstance(array, torch.Tensor):
+        return "torch"
+    raise TypeError(f"wanted a NumPy array or a torch tensor, got {type(array).__name__}")
+
+
+def is_bool(array: Any) -> bool:
+    """Tell whether an array or a tensor holds booleans."""
+    return str(array.dtype) in ("bool", "torch.bool")
+
+
+def is_float(array: Any) -> bool:
+    """Tell whether an array or a tensor holds real floating-point numbers."""
+    if isinstance(array, np.ndarray):
+        return np.issubdtype(array.dtype, np.floating)
+    return bool(array.dtype.is_floating_point)
+
+
+def dtypes(query: Any, key: Any, value: Any) -> None:
+    """Check that the three arrays share one floating-point type."""
+    named = {"query": query, "key": key, "value": value}
+    for name, array in named.items():
+        if not is_float(array):
+            raise TypeError(f"{name} must hold floating-point numbers, got {array.dtype}")
+    if not query.dtype == key.dtype == value.dtype:
+        came = ", ".join(f"{name} {array.dtype}" for name, array in named.items())
+        raise TypeError(f"query, key and value must share one dtype, got {came}")
+
+
+def shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    """Check that query (..., L, E), key (..., S, E) and value (..., S, Ev) fit together."""
+    named = {"query": query, "key": key, "value": value}
+    shape = {name: tuple(array.shape) for name, array in named.items()}
+    if min(map(len, shape.values())) < 2 or len(set(map(len, shape.values()))) > 1:
+        came = ", ".join(f"{name} {size}" for name, size in shape.items())
+        raise ValueError(f"wanted the same number of axes, at least 2, in all three; got {came}")
+    _same_width("query", shape["query"], "key", shape["key"])
+    if shape["query"][-1] == 0:
+        raise ValueError(f"query must be at least 1 wide, got shape {shape['query']}")
+    if shape["key"][-2] != shape["value"][-2]:
+        raise ValueError(
+            f"key has {shape['key'][-2]} positions, value has {shape['value'][-2]}: "
+            f"shapes {shape['key']} and {shape['value']}"
+        )
+    for name in ("key", "value"):
+        if shape["query"][:-3] != shape[name][:-3]:
+            raise ValueError(
+                f"query and {name} must share their batch axes: "
+                f"shapes {shape['query']} and {shape[name]}"
+            )
+    if len(shape["query"]) > 2:
+        _heads(shape["query"], shape["key"], shape["value"], enable_gqa)
+
+
+def _same_width(name1: str, shape1: tuple, name2: str, shape2: tuple) -> None:
+    if shape1[-1] != shape2[-1]:
+        raise ValueError(
+            f"{name1} is {shape1[-1]} wide, {name2} is {shape2[-1]} wide: "
+            f"shapes {shape1} and {shape2}"
+        )
+
+
+def _heads(query: tuple, key: tuple, value: tuple, enable_gqa: bool) -> None:
+    """Check the head counts: equal, or a whole number of query heads for each key head."""
+    num_heads, num_kv_heads = query[-3], key[-3]
+    if num_kv_heads != value[-3]:
+        raise ValueError(
+            f"key has {num_kv_heads} heads, value has {value[-3]}: shapes {key} and {value}"
+        )
+    if num_heads == num_kv_heads:
+        return
+    if not enable_gqa:
+        raise ValueError(
+            f"query has {num_heads} heads, key has {num_kv_heads}: shapes {query} and {key}; "
+            "heads are never broadcast, enable_gqa=True shares key heads among query heads"
+        )
+    if num_kv_heads == 0 or num_heads % num_kv_heads:
+        raise ValueError(
+            f"key has {num_kv_heads} heads, query has {num_heads}; "
+            f"{num_heads} must be a multiple of {num_kv_heads}"
+        )
+
+
+def mask(attn_mask: Any, scores_shape: tuple[int, ...]) -> None:
+    """Check a mask's type, and that it broadcasts to the scores (..., L, S)."""
+    if not (is_bool(attn_mask) or is_float(attn_mask)):
+        raise TypeError(
+            f"attn_mask must be boolean (True = attend) or floating point (added to the scores), "
+            f"got {attn_mask.dtype}"
+        )
+    shape = tuple(attn_mask.shape)
+    try:
+        fits = np.broadcast_shapes(shape, scores_shape) == scores_shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"attn_mask has shape {shape}, which does not broadcast to the scores {scores_shape}"
+        )
+
+
+def slopes(alibi_slopes: Any, query_shape: tuple[int, ...]) -> None:
+    """Check that there is one slope for each head, (H,) or (..., H)."""
+    if len(query_shape) < 3:
+        raise ValueError(f"alibi_slopes need a head axis, but query has shape {query_shape}")
+    shape = tuple(alibi_slopes.shape)
+    if shape not in ((query_shape[-3],), query_shape[:-2]):
+        raise ValueError(
+            f"alibi_slopes has shape {shape}, wanted {(query_shape[-3],)} or {query_shape[:-2]} "
+            f"for query of shape {query_shape}"
+        )
+
+
+def options(
+    dropout_p: float,
+    is_causal: bool,
+    causal_align: str,
+    window_size: int | None,
+    softcap: float | None,
+    dropout_seed: int | None,
+) -> None:
+    """Check the numbers and names that no array is involved in."""
+    if not 0.0 <= dropout_p < 1.0:
+        raise ValueError(f"dropout_p must lie in [0, 1), got {dropout_p}")
+    if causal_align not in ALIGNMENTS:
+        raise ValueError(f"causal_align must be one of {ALIGNMENTS}, got {causal_align!r}")
+    if window_size is not None:
+        if isinstance(window_size, bool) or not isinstance(window_size, int | np.integer):
+            raise TypeError(f"window_size must be an integer, got {type(window_size).__name__}")
+        if window_size < 1:
+            raise ValueError(f"window_size must be at least 1, got {window_size}")
+        if not is_causal:
+            raise ValueError("window_size looks back from each query: it needs is_causal=True")
+    if softcap is not None and not (0.0 < softcap < np.inf):
+        raise ValueError(f"softcap must be a positive number, got {softcap}")
+    if dropout_seed is not None and not 0 <= dropout_seed < 2**64:
+        raise ValueError(f"dropout_seed must lie in [0, 2**64), got {dropout_seed}")

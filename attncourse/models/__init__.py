@@ -1,0 +1,1 @@
+"""Small models, each with attention from the ladder inside."""

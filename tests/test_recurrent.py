@@ -1,0 +1,128 @@
+"""The written-out recurrent network is PyTorch's; the readers read what they say they read."""
+
+import pytest
+import torch
+
+from attncourse import tasks, train
+from attncourse.models.recall import (
+    AttentionReader,
+    PairReader,
+    RecurrentReader,
+    linear_attention,
+    make_network,
+)
+from attncourse.models.recurrent import ElmanCell, ElmanNetwork
+from attncourse.models.sentiment import BiLSTMWithAttention
+
+
+def test_the_written_out_network_is_torch_rnn():
+    train.set_seed(0)
+    ours, theirs = ElmanNetwork(3, 5).double(), torch.nn.RNN(3, 5, batch_first=True).double()
+    with torch.no_grad():
+        theirs.weight_ih_l0.copy_(ours.cell.input_map.weight)
+        theirs.weight_hh_l0.copy_(ours.cell.state_map.weight)
+        theirs.bias_ih_l0.copy_(ours.cell.input_map.bias)
+        theirs.bias_hh_l0.zero_()
+    x = 3 * torch.randn(2, 7, 3, dtype=torch.float64)
+    torch.testing.assert_close(ours(x), theirs(x)[0], rtol=1e-12, atol=1e-14)
+
+
+def test_one_step_by_hand():
+    cell = ElmanCell(1, 1)
+    with torch.no_grad():
+        for parameter, value in zip(cell.parameters(), (2.0, -1.0, 0.5), strict=True):
+            parameter.fill_(value)
+    state = cell(torch.tensor([[0.7]]), torch.tensor([[0.4]]))
+    assert state.item() == pytest.approx(torch.tanh(torch.tensor(2 * 0.7 - 1 + 0.5 * 0.4)).item())
+
+
+def test_empty_and_wrong_sequences():
+    assert ElmanNetwork(3, 5)(torch.zeros(2, 0, 3)).shape == (2, 0, 5)
+    with pytest.raises(ValueError, match=r"\(B, T, d_input\), got \(7, 3\)"):
+        ElmanNetwork(3, 5)(torch.zeros(7, 3))
+    with pytest.raises(ValueError, match="got 'rnn'"):
+        make_network("rnn", 4)
+
+
+@pytest.mark.parametrize("kind", ["elman", "gru", "lstm"])
+def test_a_recurrent_reader_depends_on_every_token(kind):
+    train.set_seed(1)
+    reader = RecurrentReader(kind, num_symbols=4, d_model=8)
+    tokens = torch.tensor([[0, 1, 2, 3, 0]])
+    for position in range(5):
+        changed = tokens.clone()
+        changed[0, position] = 2 if position != 2 else 1
+        assert not torch.allclose(reader(tokens), reader(changed), rtol=0, atol=1e-7)
+
+
+def test_an_attention_reader_without_positions_sees_a_bag():
+    train.set_seed(2)
+    tokens = torch.tensor([[3, 1, 2, 1, 0]])
+    shuffled = tokens[:, [2, 0, 3, 1, 4]]
+    bag = AttentionReader(5, 4, 8, use_positions=False)
+    torch.testing.assert_close(bag(tokens), bag(shuffled))
+    ordered = AttentionReader(5, 4, 8)
+    assert not torch.allclose(ordered(tokens), ordered(shuffled))
+
+
+def test_linear_attention_is_its_weights_times_the_values():
+    train.set_seed(3)
+    q, k, v = (2 * torch.randn(2, n, e).double() for n, e in ((3, 4), (6, 4), (6, 5)))
+    feature_q, feature_k = (torch.where(t > 0, t + 1, t.exp()) for t in (q, k))
+    weights = feature_q @ feature_k.mT
+    weights = weights / weights.sum(-1, keepdim=True)
+    torch.testing.assert_close(linear_attention(q, k, v), weights @ v, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("memory", ["softmax", "linear"])
+def test_attentive_memories_ignore_the_order_of_pairs(memory):
+    train.set_seed(4)
+    reader = PairReader(memory, 9, 8)
+    pairs = tasks.associative_recall(3, 5, 9, generator=0)
+    order = [3, 0, 4, 2, 1]
+    torch.testing.assert_close(
+        reader(pairs.keys, pairs.values, pairs.query),
+        reader(pairs.keys[:, order], pairs.values[:, order], pairs.query),
+    )
+
+
+def test_recurrent_memory_reads_the_query_last():
+    train.set_seed(4)
+    reader = PairReader("elman", 9, 8)
+    pairs = tasks.associative_recall(3, 5, 9, generator=0)
+    first = reader(pairs.keys, pairs.values, pairs.query)
+    second = reader(pairs.keys, pairs.values, (pairs.query + 1) % 9)
+    assert first.shape == (3, 9)
+    assert not torch.allclose(first, second)
+
+
+def test_a_small_softmax_memory_learns_to_look_up():
+    def make(generator):
+        pairs = tasks.associative_recall(64, 4, 16, generator=generator)
+        return (pairs.keys, pairs.values, pairs.query), pairs.target
+
+    train.set_seed(0)
+    softmax = PairReader("softmax", 16)
+    history = train.fit(softmax, make, steps=300, lr=1e-2, seed=0, stop=0.98, device="cpu")
+    assert history.stopped_at is not None
+
+
+def test_padding_does_not_reach_the_judgement():
+    train.set_seed(5)
+    model = BiLSTMWithAttention(20, max_len=6)
+    words = torch.tensor([[4, 7, 9, 11, 0, 0], [4, 7, 9, 11, 5, 6]])
+    polarity = torch.tensor([[1, 1, 1, 2, 1, 1], [1, 1, 1, 2, 0, 1]])
+    alone = model(words[:1], polarity[:1])
+    with torch.no_grad():
+        model.word.weight[0] = 100.0
+    torch.testing.assert_close(model(words, polarity)[:1], alone)
+
+
+def test_the_lexicon_channel_can_be_switched_off():
+    train.set_seed(5)
+    words = torch.tensor([[4, 7, 9, 11, 0, 0]])
+    kind, unkind = torch.tensor([[1, 1, 1, 2, 1, 1]]), torch.tensor([[1, 1, 1, 0, 1, 1]])
+    with_lexicon = BiLSTMWithAttention(20)
+    without = BiLSTMWithAttention(20, use_polarity=False)
+    assert not torch.allclose(with_lexicon(words, kind), with_lexicon(words, unkind))
+    torch.testing.assert_close(without(words, kind), without(words, unkind))

@@ -7,6 +7,8 @@ see, and never touches another key: a NaN in a hidden place cannot reach the res
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -118,30 +120,30 @@ def attention(
     if dropout_p and dropout_seed is None:
         raise ValueError("the oracle wants a dropout_seed with dropout_p, got None")
     shift = seq_len_kv - seq_len_q if causal_align == "bottom_right" else 0
-    causal = {"is_causal": is_causal, "causal_align": causal_align, "window_size": window_size}
+    may_see: Callable[..., range] = partial(
+        allowed_keys, is_causal=is_causal, causal_align=causal_align, window_size=window_size
+    )
 
     weights, lse = np.zeros(shape), np.full(shape[:-1], -np.inf)
     out = np.zeros((*shape[:-1], v.shape[-1]))
-    kept = dropout.keep(weights, dropout_p, dropout_seed) if dropout_p else np.ones(shape, bool)
-    for at in product(*map(range, shape[:-2])):
-        kv = _serving(at, shape, k.shape)
-        for i in range(seq_len_q):
-            spot = (*at, i)
-            keys = np.array(allowed_keys(i, seq_len_q, seq_len_kv, **causal), dtype=int)
-            keys = keys[visible[spot][keys]]
-            if keys.size == 0:
-                continue
-            scores = scale * (k[kv][keys] * q[spot]).sum(-1)
-            if slopes is not None:
-                scores = scores - slopes[at] * abs(i + shift - keys)
-            scores = scores + added[spot][keys]
-            if softcap is not None:
-                scores = softcap * np.tanh(scores / softcap)
-            largest = scores.max()
-            lse[spot] = largest + np.log(np.exp(scores - largest).sum())
-            row = np.exp(scores - lse[spot]) * kept[spot][keys] / (1 - dropout_p)
-            weights[spot][keys] = row
-            out[spot] = (row[:, None] * v[kv][keys]).sum(0)
+    kept = dropout.keep(weights, dropout_p, dropout_seed) if dropout_seed is not None else None
+    for *head, i in product(*map(range, shape[:-1])):
+        at, spot, kv = tuple(head), (*head, i), _serving(head, shape, k.shape)
+        keys = np.array(may_see(i, seq_len_q, seq_len_kv)).astype(int)
+        keys = keys[visible[spot][keys]]
+        if keys.size == 0:
+            continue
+        scores = scale * (k[kv][keys] * q[spot]).sum(-1)
+        if slopes is not None:
+            scores = scores - slopes[at] * abs(i + shift - keys)
+        scores = scores + added[spot][keys]
+        if softcap is not None:
+            scores = softcap * np.tanh(scores / softcap)
+        lse[spot] = scores.max() + np.log(np.exp(scores - scores.max()).sum())
+        weights[spot][keys] = np.exp(scores - lse[spot])
+        if kept is not None:
+            weights[spot] *= kept[spot] / (1 - dropout_p)
+        out[spot] = (weights[spot][keys, None] * v[kv][keys]).sum(0)
     extra = ([lse] if return_lse else []) + ([weights] if return_weights else [])
     return (out, *extra) if extra else out
 
@@ -169,8 +171,8 @@ def _masks(attn_mask: Any, allowed: Any, shape: tuple) -> tuple[np.ndarray, np.n
     return np.where(hidden, 0.0, added), visible & ~hidden
 
 
-def _serving(at: tuple[int, ...], shape: tuple, key_shape: tuple) -> tuple[int, ...]:
+def _serving(head: list[int], shape: tuple, key_shape: tuple) -> tuple[int, ...]:
     """Find the key/value head that serves a query head."""
-    if len(shape) < 3:
-        return at
-    return (*at[:-1], at[-1] // (shape[-3] // key_shape[-3]))
+    if not head:
+        return ()
+    return (*head[:-1], head[-1] // (shape[-3] // key_shape[-3]))

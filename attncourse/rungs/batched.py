@@ -84,10 +84,9 @@ def _by_group(left: Tensor, right: Tensor) -> Tensor:
     """Multiply (..., H, L, n) by (..., Hkv, n, m), each right head serving H / Hkv left heads."""
     if left.ndim < 3 or left.shape[-3] == right.shape[-3]:
         return left @ right
-    stacked = (*right.shape[:-2], -1, left.shape[-1])
-    if right.numel() == 0 or left.numel() == 0:
-        stacked = (*right.shape[:-2], left[..., 0].numel() // right[..., 0, 0].numel(), stacked[-1])
-    product = left.reshape(stacked) @ right  # (..., Hkv, g * L, m)
+    num_kv_heads, rows = right.shape[-3], left.shape[-3] * left.shape[-2] // right.shape[-3]
+    stacked = left.reshape(*left.shape[:-3], num_kv_heads, rows, left.shape[-1])
+    product = stacked @ right  # (..., Hkv, g * L, m)
     return product.reshape(*left.shape[:-1], right.shape[-1])
 
 

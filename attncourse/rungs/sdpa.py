@@ -61,9 +61,10 @@ def attention(
     if attn_mask is None and not is_causal and not hiding:
         return _call(query, key, value, None, dropout_p, False, scale, enable_gqa)
 
-    given = {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
     zeros = query.new_zeros(rows.stop, cols.stop, dtype=_wide(query))  # (L, S)
-    bias, seen = order.finish(zeros, rows, cols, **given, **hiding)
+    bias, seen = order.finish(
+        zeros, rows, cols, attn_mask=attn_mask, is_causal=is_causal, shift=shift, **hiding
+    )
     if seen is not None:
         key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
     if hiding.get("alibi_slopes") is None and (attn_mask is None or attn_mask.dtype == torch.bool):

@@ -1,0 +1,345 @@
+"""The ladder: every rung against the oracle, every declared feature by execution."""
+
+import inspect
+import itertools
+
+import numpy as np
+import pytest
+
+import attncourse
+from attncourse import dropout, masks, positions, reference
+from attncourse.rungs import FEATURES, LADDER, by_name
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.ladder
+
+SHAPES = [(1, 1), (1, 17), (17, 1), (5, 2), (2, 5), (15, 16), (17, 33), (0, 3), (3, 0), (0, 0)]
+WIDTHS = [(1, 1), (3, 5), (8, 8), (24, 7)]
+RUNGS = [pytest.param(rung, id=rung.name) for rung in LADDER]
+TYPES = {"float64": 1e-12, "float32": 2e-6}
+
+
+def make(seq_len_q, seq_len_kv, width=8, width_v=5, lead=(), lead_kv=None, gain=3.0, seed=0):
+    rng = np.random.default_rng(seed)
+    lead_kv = lead if lead_kv is None else lead_kv
+    query = gain * rng.standard_normal((*lead, seq_len_q, width))
+    key = gain * rng.standard_normal((*lead_kv, seq_len_kv, width))
+    return query, key, 2 + rng.standard_normal((*lead_kv, seq_len_kv, width_v))
+
+
+def check(rung, arrays, dtype="float64", **options):
+    """Assert that a rung, given arrays and tensors, equals the oracle, and leaves them alone."""
+    arrays = [array.astype(dtype) for array in arrays]
+    copies = [array.copy() for array in arrays]
+    asked = dict(options, return_lse=True)
+    wanted, wanted_lse = reference.attention(*arrays, **asked)
+    has_lse = "lse" in rung.features
+    for lift in (np.asarray, torch.from_numpy):
+        options["return_lse"] = has_lse
+        got = attncourse.attention(*map(lift, arrays), rung=rung.name, **options)
+        out, lse = got if has_lse else (got, wanted_lse)
+        assert type(out) is type(lift(arrays[0]))
+        assert str(out.dtype).endswith(dtype)
+        np.testing.assert_allclose(np.asarray(out), wanted, rtol=TYPES[dtype], atol=TYPES[dtype])
+        np.testing.assert_allclose(np.asarray(lse), wanted_lse, rtol=1e-5, atol=TYPES[dtype] * 10)
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def has(rung, *features):
+    """Tell what a rung declares; that its other features raise has a test of its own."""
+    return set(features) <= rung.features
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("num_q", "num_kv"), SHAPES, ids=str)
+def test_plain_attention_at_ragged_lengths(rung, num_q, num_kv, dtype):
+    for width, width_v in WIDTHS:
+        check(rung, make(num_q, num_kv, width, width_v), dtype)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("num", SHAPES, ids=str)
+@pytest.mark.parametrize("align", ["top_left", "bottom_right"])
+@pytest.mark.parametrize("window_size", [None, 1, 4, 99], ids=str)
+def test_causal_and_window_at_both_corners(rung, num, align, window_size):
+    check(rung, make(*num), is_causal=True, causal_align=align, window_size=window_size)
+
+
+def _masks(num_q, num_kv, rng):
+    random = rng.random((num_q, num_kv)) < 0.6
+    blind = random.copy()
+    blind[::2] = False
+    yield "random", random
+    yield "blind-rows", blind
+    yield "one-row", random[:1]
+    yield "one-column", random[:, :1]
+    yield "keys-only", random[0] if num_q else np.ones(num_kv, bool)
+    added = np.where(random, 2 * rng.standard_normal((num_q, num_kv)), -np.inf)
+    yield "float", added
+    yield "float-lowest", np.where(random, 0.5, np.finfo(np.float32).min)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("num", [(5, 7), (7, 5), (1, 6)], ids=str)
+def test_masks_combine_with_the_causal_one(rung, num, is_causal):
+    rng = np.random.default_rng(5)
+    tried = 0
+    for _name, mask in _masks(*num, rng):
+        kind = "bool_mask" if mask.dtype == bool else "float_mask"
+        if has(rung, kind):
+            check(rung, make(*num), attn_mask=mask, is_causal=is_causal)
+            tried += 1
+    assert tried >= 5
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if "batch" in r.values[0].features])
+@pytest.mark.parametrize("lead", [(3,), (2, 3), (2, 1, 4)], ids=str)
+def test_batches_heads_and_their_masks(rung, lead):
+    arrays = make(6, 9, lead=lead)
+    rng = np.random.default_rng(2)
+    check(rung, arrays)
+    check(rung, arrays, attn_mask=rng.random((*lead, 6, 9)) < 0.5)
+    if len(lead) > 1:
+        check(rung, arrays, attn_mask=rng.random((*lead[:-1], 1, 1, 9)) < 0.5, is_causal=True)
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if "gqa" in r.values[0].features])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(6, 1), (6, 2), (6, 3), (4, 4)])
+def test_grouped_heads_are_served_in_order(rung, heads, kv_heads):
+    arrays = make(5, 7, lead=(2, heads), lead_kv=(2, kv_heads))
+    check(rung, arrays, enable_gqa=True, is_causal=True)
+    mask = np.random.default_rng(3).random((2, heads, 5, 7)) < 0.6
+    check(rung, arrays, enable_gqa=True, attn_mask=mask)
+    check(rung, make(3, 0, lead=(2, heads), lead_kv=(2, kv_heads)), enable_gqa=True)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_scale_softcap_alibi_and_dropout(rung):
+    arrays, options = make(6, 8, lead=(2, 4)), {"scale": 0.31}
+    if not has(rung, "batch"):
+        check(rung, make(6, 8), **options)
+        return
+    check(rung, arrays, **options)
+    extras = {
+        "alibi": {"alibi_slopes": positions.alibi_slopes(4)},
+        "softcap": {"softcap": 1.7},
+        "dropout_seed": {"dropout_p": 0.3, "dropout_seed": 11},
+        "float_mask": {"attn_mask": np.where(masks.causal(6, 8), 0.7, -np.inf)},
+        "bottom_right": {"is_causal": True, "causal_align": "bottom_right", "window_size": 5},
+    }
+    having = [name for name in extras if has(rung, name)]
+    for size in range(1, len(having) + 1):
+        for chosen in itertools.combinations(having, size):
+            asked = {k: v for name in chosen for k, v in extras[name].items()}
+            check(rung, arrays, **options, **asked)
+
+
+ARGUMENTS = {
+    "batch": {},
+    "bool_mask": {"attn_mask": np.ones((3, 4), bool)},
+    "float_mask": {"attn_mask": np.zeros((3, 4))},
+    "causal": {"is_causal": True},
+    "bottom_right": {"is_causal": True, "causal_align": "bottom_right"},
+    "window": {"is_causal": True, "window_size": 2},
+    "softcap": {"softcap": 5.0},
+    "alibi": {"alibi_slopes": np.ones(4)},
+    "gqa": {"enable_gqa": True},
+    "dropout": {"dropout_p": 0.5},
+    "dropout_seed": {"dropout_p": 0.5, "dropout_seed": 1},
+    "lse": {"return_lse": True},
+    "grad": {},
+}
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_declared_no_raises_and_a_declared_yes_runs(rung, feature):
+    assert set(ARGUMENTS) == set(FEATURES)
+    lead = (2, 4) if feature in ("batch", "alibi", "gqa") else ()
+    lead_kv = (2, 2) if feature == "gqa" else lead
+    tensors = [torch.from_numpy(a) for a in make(3, 4, lead=lead, lead_kv=lead_kv)]
+    if feature == "grad":
+        tensors[0].requires_grad_()
+    call = lambda: attncourse.attention(*tensors, rung=rung.name, **ARGUMENTS[feature])  # noqa: E731
+    if feature in rung.features:
+        call()
+        return
+    error = TypeError if feature == "grad" and rung.library == "numpy" else NotImplementedError
+    with pytest.raises(
+        error, match=rf"{rung.name}.*{'gradients' if feature == 'grad' else feature}"
+    ):
+        call()
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_a_nan_that_nobody_may_look_at_reaches_nothing(rung):
+    lead = (2, 4) if has(rung, "batch") else ()
+    q, k, v = make(3, 6, lead=lead)
+    mask = masks.padding([4, 6], 6) if lead else np.arange(6) < 4
+    clean = attncourse.attention(q, k, v, mask, rung=rung.name)
+    spoiled = [a.copy() for a in (k, v)]
+    for array, junk in zip(spoiled, (np.nan, np.inf), strict=True):
+        array[(0, ..., slice(4, None), slice(None)) if lead else slice(4, None)] = junk
+    np.testing.assert_array_equal(attncourse.attention(q, *spoiled, mask, rung=rung.name), clean)
+    for array in spoiled:
+        array[...] = np.where(np.arange(6)[:, None] >= 3, np.nan, array)
+    out = attncourse.attention(q, *spoiled, is_causal=True, rung=rung.name)
+    assert np.isfinite(out).all(), "with 3 queries, keys 3 and later lie in everybody's future"
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("cut", [1, 7, 16])
+def test_outputs_before_a_change_are_bit_identical(rung, cut):
+    lead = (2, 3) if has(rung, "batch") else ()
+    q, k, v = (a.astype(np.float32) for a in make(17, 17, lead=lead))
+    before = attncourse.attention(q, k, v, is_causal=True, rung=rung.name)
+    k[..., cut:, :], v[..., cut:, :] = 50.0, -3e4
+    after = attncourse.attention(q, k, v, is_causal=True, rung=rung.name)
+    np.testing.assert_array_equal(after[..., :cut, :], before[..., :cut, :])
+    assert (after[..., cut:, :] != before[..., cut:, :]).any()
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("size", [1e4, 3e3], ids=str)
+def test_huge_scores_stay_finite(rung, size):
+    q, k, v = (a.astype(np.float32) for a in make(9, 9, gain=np.sqrt(size)))
+    out = attncourse.attention(q, k, v, rung=rung.name)
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out, reference.attention(q, k, v), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if "grad" in r.values[0].features])
+def test_gradients_by_finite_differences(rung):
+    tensors = [torch.from_numpy(a).requires_grad_() for a in make(3, 4, lead=(2,), gain=1.0)]
+    options = {"is_causal": True, "rung": rung.name}
+    assert torch.autograd.gradcheck(lambda *a: attncourse.attention(*a, **options), tensors)
+    if "lse" in rung.features:
+        options |= {"return_lse": True, "softcap": 2.0, "alibi_slopes": [0.5, 0.1]}
+        assert torch.autograd.gradcheck(lambda *a: attncourse.attention(*a, **options), tensors)
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if "grad" in r.values[0].features])
+def test_gradients_of_rows_that_see_nothing_are_zero(rung):
+    tensors = [torch.from_numpy(a).requires_grad_() for a in make(4, 5, lead=(1, 2))]
+    mask = torch.ones(4, 5, dtype=torch.bool)
+    mask[1] = False
+    with_lse = "lse" in rung.features
+    got = attncourse.attention(*tensors, mask, rung=rung.name, return_lse=with_lse)
+    out = got[0] if with_lse else got
+    np.testing.assert_array_equal(out[..., 1, :].detach(), 0.0)
+    loss = out.square().sum()
+    if with_lse:
+        assert (got[1][..., 1] == -torch.inf).all()
+        loss = loss + got[1][..., [0, 2, 3]].sum()
+    loss.backward()
+    assert all(torch.isfinite(t.grad).all() for t in tensors)
+    np.testing.assert_array_equal(tensors[0].grad[..., 1, :], 0.0)
+    assert tensors[0].grad[..., 0, :].abs().max() > 0
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if "gqa" in r.values[0].features])
+def test_shared_heads_sum_their_gradients(rung):
+    if not has(rung, "grad"):
+        assert rung.library == "numpy"
+        return
+    q, k, v = map(torch.from_numpy, make(4, 5, lead=(2, 6), lead_kv=(2, 2)))
+    shared = [k.clone().requires_grad_(), v.clone().requires_grad_()]
+    attncourse.attention(q, *shared, enable_gqa=True, rung=rung.name).square().sum().backward()
+    apart = [k.repeat_interleave(3, 1), v.repeat_interleave(3, 1)]
+    apart = [a.requires_grad_() for a in apart]
+    attncourse.attention(q, *apart, rung=rung.name).square().sum().backward()
+    for one, many in zip(shared, apart, strict=True):
+        torch.testing.assert_close(one.grad, many.grad.unflatten(1, (2, 3)).sum(2))
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_low_precision_errs_at_most_twice_as_much_as_plain_torch(rung, dtype):
+    dtype = getattr(torch, dtype)
+    q, k, v = (torch.from_numpy(a).to(dtype) for a in make(33, 40, width=16, gain=1.5))
+    wanted = torch.from_numpy(reference.attention(q, k, v))
+    plain = ((q @ k.T) * 16**-0.5).softmax(-1) @ v
+    out = attncourse.attention(q, k, v, rung=rung.name)
+    assert out.dtype == dtype
+    rounding = torch.finfo(dtype).eps * wanted.abs().max()
+    error = (out.double() - wanted).abs().max()
+    assert error <= 2 * (plain.double() - wanted).abs().max() + rounding
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_views_and_expanded_keys_are_read_through_their_strides(rung):
+    rng = np.random.default_rng(8)
+    packed = rng.standard_normal((9, 3, 16))
+    q, k, v = packed[:, 0, ::2], packed[:, 1, ::-2], packed[:, 2, 1:4]
+    one_key = np.broadcast_to(k[:1], k.shape)
+    for lift in (np.asarray, lambda a: torch.from_numpy(np.flip(a).copy()).flip(0, 1)):
+        for keys in (k, one_key):
+            out = attncourse.attention(lift(q), lift(keys), lift(v), rung=rung.name)
+            np.testing.assert_allclose(np.asarray(out), reference.attention(q, keys, v), rtol=1e-12)
+    expanded = torch.from_numpy(k[:1].copy()).expand(9, -1)
+    out = attncourse.attention(
+        torch.from_numpy(q.copy()), expanded, torch.from_numpy(v.copy()), rung=rung.name
+    )
+    np.testing.assert_allclose(out.numpy(), reference.attention(q, one_key, v), rtol=1e-12)
+
+
+def test_the_same_seed_drops_the_same_weights_on_every_rung_and_another_does_not():
+    q, k, _ = make(6, 8, lead=(2, 3))
+    v = np.broadcast_to(np.eye(8), (2, 3, 8, 8))  # the output is the weights themselves
+    for rung in LADDER:
+        if not has(rung, "dropout_seed", "batch"):
+            continue
+        drop = lambda seed: attncourse.attention(  # noqa: E731
+            q,
+            k,
+            v,
+            dropout_p=0.4,
+            dropout_seed=seed,
+            rung=rung.name,  # noqa: B023
+        )
+        np.testing.assert_array_equal(drop(3) != 0, dropout.keep(np.zeros((2, 3, 6, 8)), 0.4, 3))
+        assert ((drop(3) != 0) != (drop(4) != 0)).any()
+
+
+def test_dropout_without_a_seed_follows_the_librarys_generator():
+    q, k, v = map(torch.from_numpy, make(6, 8, lead=(2, 3)))
+    for name in ("batched", "sdpa"):
+        draws = []
+        for seed in (1, 1, 2):
+            torch.manual_seed(seed)
+            draws.append(attncourse.attention(q, k, v, dropout_p=0.4, rung=name))
+        assert torch.equal(draws[0], draws[1])
+        assert not torch.equal(draws[0], draws[2])
+
+
+def test_auto_takes_the_librarys_own_and_never_lacks_a_feature():
+    arrays = make(3, 4, lead=(1, 2))
+    out = attncourse.attention(*arrays)
+    np.testing.assert_array_equal(out, attncourse.attention(*arrays, rung="matmul"))
+    tensors = [torch.from_numpy(a).requires_grad_() for a in arrays]
+    assert torch.equal(attncourse.attention(*tensors), attncourse.attention(*tensors, rung="sdpa"))
+    out, lse = attncourse.attention(*tensors, softcap=3.0, return_lse=True)
+    assert out.requires_grad
+    assert lse.shape == (1, 2, 3)
+
+
+def test_positional_arguments_are_those_of_pytorch():
+    ours = list(inspect.signature(attncourse.attention).parameters.values())
+    positional = [p.name for p in ours if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional == "query key value attn_mask dropout_p is_causal scale enable_gqa".split()
+    q, k, v = map(torch.from_numpy, make(4, 6, lead=(2, 3)))
+    mask = torch.rand(4, 6) < 0.7
+    mask[:, 0] = True
+    theirs = torch.nn.functional.scaled_dot_product_attention
+    for args in [(mask,), (None, 0.0, True), (None, 0.0, False)]:
+        torch.testing.assert_close(attncourse.attention(q, k, v, *args), theirs(q, k, v, *args))
+
+
+def test_a_rungs_source_is_what_a_chapter_shows():
+    for rung in LADDER:
+        assert inspect.getsourcefile(inspect.unwrap(rung.function)).endswith(f"{rung.name}.py")
+        assert inspect.signature(rung.function).parameters["query"]
+        assert by_name(rung.name) is rung

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
-import http.server
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -35,27 +34,11 @@ def build_book() -> None:
         raise Failed(f"the book was not built (exit code {code}); the reason stands above")
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serve the pages without a line for every request."""
-
-    def log_message(self, *_) -> None:
-        """Say nothing."""
-
-
-def serve(port: int = 8000) -> None:
-    """Serve the built book to this machine only, at the first free port from ``port`` on."""
-    handler = functools.partial(Handler, directory=str(PAGES))
-    for candidate in [*range(port, port + 20), 0]:
-        try:
-            server = http.server.ThreadingHTTPServer(("127.0.0.1", candidate), handler)
-            break
-        except OSError:
-            continue
-    with server:
-        say(f"\nThe book is at http://localhost:{server.server_port}/   (Ctrl-C ends it)")
-        with contextlib.suppress(KeyboardInterrupt):
-            server.serve_forever()
-    say("\nThe server has ended; the pages stay in _build/html.")
+def serve(port: int) -> None:
+    """Serve the built book to this machine only, until Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        subprocess.call([str(PYTHON), "tools/build_book.py", "--serve", str(port)], cwd=ROOT)
+    say("The server has ended; the pages stay in _build/html.")
 
 
 def book(options: argparse.Namespace) -> None:

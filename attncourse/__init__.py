@@ -33,7 +33,7 @@ _MODULES = (
 )
 _FROM_RUNGS = ("LADDER", "attention")
 
-__all__ = ["LADDER", "__version__", "attention", *_MODULES]  # noqa: PLE0604, RUF022
+__all__ = ["LADDER", "__version__", "attention", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,53 @@
+"""The command line: `attncourse COMMAND`.
+
+Each command lives in the module that does the work, as `add_command(subparsers)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+
+import attncourse
+
+COMMAND_MODULES = ("attncourse.doctor",)
+
+__all__ = ["COMMAND_MODULES", "build_parser", "main"]
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Collect every command into one parser.
+
+    Returns
+    -------
+    argparse.ArgumentParser
+        Parsed arguments carry `run`, a function from them to an exit status.
+    """
+    parser = argparse.ArgumentParser(
+        prog="attncourse", description="The companion package of the self-attention course."
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"attncourse {attncourse.__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in COMMAND_MODULES:
+        import_module(module).add_command(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after the program's name; those of the process by default.
+
+    Returns
+    -------
+    int
+        0 for success; what the command returns otherwise, 2 for wrong words.
+    """
+    arguments = build_parser().parse_args(argv)
+    return int(arguments.run(arguments))

@@ -1,0 +1,45 @@
+"""What a chapter shows of the package is the package."""
+
+import inspect
+
+from attncourse import softmax, source
+from attncourse.rungs import by_name
+
+
+def test_the_code_shown_is_the_code_that_runs():
+    shown = source.source_text(softmax.stable)
+    namespace = {"np": __import__("numpy"), "_finite_max": softmax._finite_max}
+    exec(shown, namespace)
+    scores = namespace["np"].array([1000.0, 999.0])
+    assert (namespace["stable"](scores) == softmax.stable(scores)).all()
+    assert '"""' not in shown
+
+
+def test_docstrings_and_modules_are_kept_when_asked_for():
+    assert (
+        source.source_text(softmax.stable, docstring=True)
+        == inspect.getsource(softmax.stable).rstrip()
+    )
+    assert source.source_text(softmax).startswith('"""Four ways')
+
+
+def test_a_rung_shows_its_own_file_although_it_is_imported_late(capsys):
+    shown = source.source_text(by_name("loops").function)
+    assert shown.startswith("def attention(")
+    assert "for i in range(seq_len_q):" in shown
+
+
+def test_show_source_displays_highlighted_code(monkeypatch):
+    displayed = []
+    monkeypatch.setattr("IPython.display.display", displayed.append)
+    source.show_source(by_name("matmul").function)
+    text = displayed[0].data
+    assert text.startswith("`rungs/matmul.py`\n\n```python\ndef attention(")
+    assert text.endswith("\n```")
+
+
+def test_a_method_without_docstring_is_shown_whole():
+    def bare(x):
+        return x + 1
+
+    assert source.source_text(bare) == "def bare(x):\n    return x + 1"

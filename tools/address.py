@@ -31,19 +31,19 @@ REGION = re.compile(
 )
 SETUP = "setup"
 SETUP_CELL = """\
-# filled in by tools/address.py
+# Adds attncourse where it is missing (Colab); replaces nothing.
+# This cell is filled in by tools/address.py.
 import importlib.util
 import subprocess
 import sys
 
-if importlib.util.find_spec("attncourse") is None:  # on Colab: add, never replace
+if importlib.util.find_spec("attncourse") is None:
     home = "git+{repository}"
     light = ("anywidget", "psygnal")
     lacking = [name for name in light if importlib.util.find_spec(name) is None]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*pip, home, *lacking], check=True)
     importlib.invalidate_caches()
-
 import attncourse
 """
 

@@ -33,14 +33,14 @@ SETUP = "setup"
 SETUP_CELL = """\
 # Adds attncourse where it is missing (Colab); replaces nothing.
 # This cell is filled in by tools/address.py.
-import importlib.util
+import importlib
 import subprocess
 import sys
+from importlib.util import find_spec
 
-if importlib.util.find_spec("attncourse") is None:
+if find_spec("attncourse") is None:
     home = "git+{repository}"
-    light = ("anywidget", "psygnal")
-    lacking = [name for name in light if importlib.util.find_spec(name) is None]
+    lacking = [n for n in ("anywidget", "psygnal") if find_spec(n) is None]
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
     subprocess.run([*pip, home, *lacking], check=True)
     importlib.invalidate_caches()

@@ -33,6 +33,13 @@ DRAWINGS = {
     "histogram": lambda: plotting.histogram(
         {"narrow": NOISE, "wide": 4 * NOISE}, x="score", title="t"
     ),
+    "points": lambda: plotting.points(
+        {"values": [[0, 0], [1, 0], [0, 1]], "out": [[0.2, 0.3]]},
+        x="first",
+        y="second",
+        title="t",
+        outline="values",
+    ),
     "weights": lambda: plotting.weights(ROWS, title="t", keys=list("abcdef"), allowed=SEE),
     "mask": lambda: plotting.mask(SEE, title="t"),
     "signed": lambda: plotting.signed(NOISE[:27].reshape(3, 9), title="t", label="score"),
@@ -158,6 +165,16 @@ def test_signed_numbers_are_centred_on_zero():
 def test_a_histogram_keeps_every_sample():
     plotting.histogram({"x": [0.0, 0.0, 1.0, 3.0]}, x="score", title="t", bins=[0, 1, 2, 4])
     np.testing.assert_allclose(plt.gca().patches[0].get_data().values, [0.5, 0.25, 0.125])
+
+
+def test_points_stand_where_they_are_and_the_outline_joins_one_group():
+    corners, inside = [[0, 0], [4, 0], [0, 3]], [[1, 1]]
+    groups = {"values": corners, "out": inside}
+    plotting.points(groups, x="x", y="y", title="t", outline="values")
+    drawn = [scatter.get_offsets().tolist() for scatter in plt.gca().collections]
+    assert drawn == [corners, inside]
+    (outline,) = plt.gca().patches
+    assert outline.get_xy()[:3].tolist() == corners
 
 
 @pytest.mark.parametrize(

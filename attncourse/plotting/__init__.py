@@ -9,7 +9,7 @@ number, `grids` the figures of a matrix.
 """
 
 from attncourse.plotting.grids import mask, signed, weights
-from attncourse.plotting.lines import bars, histogram, line
+from attncourse.plotting.lines import bars, histogram, line, points
 from attncourse.plotting.style import (
     BLUE,
     GREEN,
@@ -39,6 +39,7 @@ __all__ = [
     "line",
     "mask",
     "panels",
+    "points",
     "signed",
     "use_style",
     "weights",

@@ -1,4 +1,4 @@
-"""Figures whose height is a number: lines, bars and histograms."""
+"""Figures whose height is a number: lines, bars, histograms and points in a plane."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.plotting.style import BLUE, COLORS, DASHES, GREY, label_ends, open_axes
+from attncourse.plotting.style import BLUE, COLORS, DASHES, GREY, MARKERS, label_ends, open_axes
 
 
 def line(
@@ -160,3 +160,41 @@ def _clearest_bin(density: np.ndarray, every: list[np.ndarray]) -> int:
     lead = density - np.max(others, axis=0)
     middle = int(np.searchsorted(density.cumsum(), density.sum() / 2))
     return middle + int(lead[middle:].argmax())
+
+
+def points(
+    groups: dict[str, Any],
+    *,
+    x: str,
+    y: str,
+    title: str,
+    outline: str | None = None,
+    ax: Any = None,
+) -> None:
+    """Draw named groups of points in a plane, on equal axes.
+
+    Parameters
+    ----------
+    groups : dict of str to array_like, shape (n, 2)
+        At most 4 groups; each gets a colour and a marker, and its name beside its highest point.
+    x, y, title : str
+        Axis labels; the message of the figure.
+    outline : str, optional
+        Name of the group whose points are joined, in order, to a closed grey outline.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure if not given.
+    """
+    if len(groups) > len(COLORS):
+        raise ValueError(f"{len(groups)} groups were given; at most {len(COLORS)} stay readable")
+    ax = open_axes(ax, title)
+    for (name, spots), color, marker in zip(groups.items(), COLORS, MARKERS, strict=False):
+        spots = np.asarray(spots, dtype=float)
+        if spots.ndim != 2 or spots.shape[1] != 2:
+            raise ValueError(f"group {name!r} must have shape (n, 2), got {spots.shape}")
+        if name == outline:
+            ax.fill(*spots.T, facecolor="none", edgecolor=GREY, linestyle=":", linewidth=1.5)
+        ax.scatter(*spots.T, color=color, marker=marker, s=50, zorder=3)
+        top = spots[spots[:, 1].argmax()]
+        ax.annotate(name, top, (7, 5), textcoords="offset points", color=color, fontweight="bold")
+    ax.set(xlabel=x, ylabel=y, aspect="equal")
+    ax.margins(0.12)

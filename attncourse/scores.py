@@ -69,8 +69,7 @@ def finish(
         distance = abs(_gap(scores, rows, cols, shift))  # (l, s)
         scores = scores - alibi_slopes[..., None, None] * distance
     if attn_mask is not None and not is_bool(attn_mask):
-        added = _block(attn_mask, rows, cols)
-        scores = scores + library.where(added == -np.inf, library.zeros_like(added), added)
+        scores = scores + _block(attn_mask, rows, cols)
     if softcap is not None:
         scores = softcap * library.tanh(scores / softcap)
     seen = allowed(scores, rows, cols, attn_mask, is_causal, shift, window_size)

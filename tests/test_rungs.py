@@ -267,6 +267,11 @@ def test_low_precision_errs_at_most_twice_as_much_as_plain_torch(rung, dtype):
     rounding = torch.finfo(dtype).eps * wanted.abs().max()
     error = (out.double() - wanted).abs().max()
     assert error <= 2 * (plain.double() - wanted).abs().max() + rounding
+    if has(rung, "lse"):
+        lse = attncourse.attention(q, k, v, rung=rung.name, return_lse=True)[1]
+        assert lse.dtype in (torch.float32, torch.float64)
+        exact = reference.attention(q, k, v, return_lse=True)[1]
+        np.testing.assert_allclose(lse.numpy(), exact, rtol=1e-5)
 
 
 @pytest.mark.parametrize("rung", RUNGS)

@@ -74,6 +74,7 @@ def attention(
     out = _call(query, key, value, bias, dropout_p, False, scale, enable_gqa)
     if seen is None:
         return out
+    # PyTorch does not promise what a row without keys returns; its backends have differed.
     return out.masked_fill(~seen.any(-1, keepdim=True), 0.0)
 
 

@@ -104,6 +104,9 @@ def main(arguments):
     """Check (or fix) the named notebooks, or all chapters; return the exit code."""
     names = [name for name in arguments if name != "--fix"]
     paths = [Path(name) for name in names] or sorted((ROOT / "chapters").glob("*.ipynb"))
+    if not paths:
+        print(f"there are no notebooks in {ROOT / 'chapters'}")
+        return 1
     bad = 0
     for path in paths:
         notebook = json.loads(path.read_text(encoding="utf-8"))

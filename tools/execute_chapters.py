@@ -19,7 +19,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from traitlets.config import Config
 
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -27,8 +26,8 @@ from course_execution import cache_folder  # noqa: E402
 
 CELL_SECONDS = 180
 HEARTBEAT_SECONDS = 15
-# Kernels talk over files where they can: no open ports, no warning about them.
-TRANSPORT = Config({"ConnectionFileMixin": {"transport": "ipc"}} if sys.platform == "linux" else {})
+# Local kernels talk over local ports; their notice about it would hide the progress.
+QUIET_KERNEL = ["--log-level=ERROR"]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -70,7 +69,7 @@ def execute(run):
 
     client = NotebookClient(
         run.notebook,
-        config=TRANSPORT,
+        extra_arguments=QUIET_KERNEL,
         timeout=CELL_SECONDS,
         kernel_name="python3",
         resources={"metadata": {"path": str(run.path.parent)}},

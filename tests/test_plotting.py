@@ -170,7 +170,10 @@ def test_a_histogram_keeps_every_sample():
 def test_points_stand_where_they_are_and_the_outline_joins_one_group():
     corners, inside = [[0, 0], [4, 0], [0, 3]], [[1, 1]]
     groups = {"values": corners, "out": inside}
-    plotting.points(groups, x="x", y="y", title="t", outline="values")
+    roles = (plotting.VALUE, plotting.OUT)
+    plotting.points(groups, x="x", y="y", title="t", outline="values", colors=roles)
+    shown = [matplotlib.colors.to_hex(s.get_facecolor()[0]) for s in plt.gca().collections]
+    assert shown == [color.lower() for color in roles]
     drawn = [scatter.get_offsets().tolist() for scatter in plt.gca().collections]
     assert drawn == [corners, inside]
     (outline,) = plt.gca().patches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,7 @@ def points(
     y: str,
     title: str,
     outline: str | None = None,
+    colors: Sequence[str] = COLORS,
     ax: Any = None,
 ) -> None:
     """Draw named groups of points in a plane, on equal axes.
@@ -181,13 +183,15 @@ def points(
         Axis labels; the message of the figure.
     outline : str, optional
         Name of the group whose points are joined, in order, to a closed grey outline.
+    colors : sequence of str, optional
+        One for each group, where the groups have a role, such as VALUE and OUT.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if not given.
     """
     if len(groups) > len(COLORS):
         raise ValueError(f"{len(groups)} groups were given; at most {len(COLORS)} stay readable")
     ax = open_axes(ax, title)
-    for (name, spots), color, marker in zip(groups.items(), COLORS, MARKERS, strict=False):
+    for (name, spots), color, marker in zip(groups.items(), colors, MARKERS, strict=False):
         spots = np.asarray(spots, dtype=float)
         if spots.ndim != 2 or spots.shape[1] != 2:
             raise ValueError(f"group {name!r} must have shape (n, 2), got {spots.shape}")

@@ -97,10 +97,7 @@ def test_recurrent_memory_reads_the_query_last():
 
 
 def test_a_small_softmax_memory_learns_to_look_up():
-    def make(generator):
-        pairs = tasks.associative_recall(64, 4, 16, generator=generator)
-        return (pairs.keys, pairs.values, pairs.query), pairs.target
-
+    make = tasks.batches(tasks.associative_recall, 64, 4, 16)
     train.set_seed(0)
     softmax = PairReader("softmax", 16)
     history = train.fit(softmax, make, steps=300, lr=1e-2, seed=0, stop=0.98, device="cpu")

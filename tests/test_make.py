@@ -199,6 +199,8 @@ def test_progress_counts_what_pip_says(sandbox):
     assert progress.total == 1
     progress("Collecting numpy==1 (from -r requirements.txt (line 1))")
     assert (progress.count, progress.name) == (1, "numpy==1")
+    progress("Processing /wheels/torch-2-cp311-linux.whl")
+    assert (progress.count, progress.name) == (2, "torch-2-cp311-linux.whl")
     progress("  Downloading numpy-1-cp311-manylinux.whl (16.4 MB)")
     assert progress.name == "numpy (16.4 MB)"
     progress("Installing collected packages: numpy")

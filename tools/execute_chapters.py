@@ -4,7 +4,6 @@ Only what changed runs: a chapter whose code is in the cache of the present pack
 (see ``book/_ext/course_execution.py``) is reused. Caches of other keys are removed.
 """
 
-import copy
 import os
 import shutil
 import sys
@@ -84,21 +83,6 @@ def execute(run):
     return run
 
 
-def refresh_metadata(cache, notebook):
-    """Bring a cached chapter's cell metadata up to date without executing it.
-
-    The cache matches code only, so a changed tag or alternative text would be served old.
-    """
-    pk, merged = cache.merge_match_into_notebook(notebook)
-    fresh = copy.deepcopy(merged)
-    for cell, source in zip(fresh.cells, notebook.cells, strict=True):
-        cell.metadata = source.metadata
-    if fresh != merged:
-        record = cache.get_cache_record(pk)
-        bundle = CacheBundleIn(fresh, record.uri, data=record.data)
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
-
-
 def split_by_cache(cache, paths):
     """Return the chapters that must run and those that the cache holds."""
     todo, reused = [], []
@@ -109,7 +93,6 @@ def split_by_cache(cache, paths):
         except KeyError:
             todo.append(run)
         else:
-            refresh_metadata(cache, run.notebook)
             run.reused = True
             reused.append(run)
     return todo, reused

@@ -101,6 +101,11 @@ def on_page(app, pagename, templatename, context, doctree):
         path = Path(app.env.doc2path(pagename)).relative_to(app.srcdir).as_posix()
         source = Path(path).suffix
         context["course_edit"] = app.course_address.edit(path)
+    if "body" in context:
+        # A list whose entries are no list items: screen readers announce it as empty.
+        context["body"] = context["body"].replace(
+            '<div role="list" class="citation', '<div class="citation'
+        )
     if source == ".ipynb" and "body" in context:
         bar = run_bar(app, pagename, context)
         context["body"] = context["body"].replace("</h1>", "</h1>\n" + bar, 1)

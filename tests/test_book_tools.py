@@ -33,6 +33,7 @@ def outputs(root, name):
     cache = get_cache(str(cache_folder(root)))
     notebook = nbformat.read(root / "chapters" / f"{name}.ipynb", as_version=4)
     _, merged = cache.merge_match_into_notebook(notebook)
+    cache.db.dispose()
     return "".join(o.get("text", "") for o in merged.cells[0].outputs), merged.cells[0].metadata
 
 
@@ -77,7 +78,9 @@ def test_a_changed_description_is_served(tmp_path):
     fill_cache(tmp_path, say=lambda _: None)
     text, metadata = outputs(tmp_path, "01_one")
     assert (text, metadata["mystnb"]["image"]["alt"]) == ("1\n", "a new description")
-    assert len(get_cache(str(cache_folder(tmp_path))).list_cache_records()) == 1
+    cache = get_cache(str(cache_folder(tmp_path)))
+    assert len(cache.list_cache_records()) == 1, "the older version is still kept"
+    cache.db.dispose()
 
 
 def test_the_key_follows_content_and_names(tmp_path):

@@ -4,6 +4,7 @@ Only what changed runs: a chapter whose code is in the cache of the present pack
 (see ``book/_ext/course_execution.py``) is reused. Caches of other keys are removed.
 """
 
+import asyncio
 import os
 import shutil
 import sys
@@ -76,7 +77,9 @@ def execute(run):
         record_timing=False,
     )
     try:
-        client.execute(env=kernel_environment(run.path.parent.parent))
+        # ZeroMQ needs a selector loop, which is not the default on Windows.
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(client.async_execute(env=kernel_environment(run.path.parent.parent)))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         run.failure = str(error)
     run.seconds = time.perf_counter() - start
@@ -155,4 +158,5 @@ def fill_cache(root=ROOT, workers=2, say=print):
             store(cache, run)
     if not failures:
         prune(cache, folder, paths)
+    cache.db.dispose()
     return failures

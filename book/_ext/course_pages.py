@@ -20,6 +20,7 @@ UNUSED_FILES = (
     "locales",
     "images/logo_*",
 )
+KEPT_PAGES = ("index", "genindex", "search", "404")
 ICON = '<span class="run-icon run-{0}" aria-hidden="true"></span>'
 
 
@@ -119,10 +120,20 @@ def write_404(app):
     Path(app.outdir, "404.html").write_text(page, encoding="utf8")
 
 
+def remove_old_pages(app):
+    """Remove pages that an earlier build wrote and that are no longer part of the book."""
+    kept = {f"{name}.html" for name in (*app.env.all_docs, *KEPT_PAGES)}
+    for page in Path(app.outdir).rglob("*.html"):
+        name = page.relative_to(app.outdir).as_posix()
+        if name not in kept and not name.startswith("_static/"):
+            page.unlink()
+
+
 def on_finish(app, exception):
     """Remove files that no page loads."""
     if exception or app.builder.format != "html":
         return
+    remove_old_pages(app)
     static = Path(app.outdir, "_static")
     for pattern in UNUSED_FILES:
         for path in static.glob(pattern):

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,6 +19,14 @@ import environment  # noqa: E402
 from processes import Failed, minutes, run  # noqa: E402
 
 import make  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def keep_signals():
+    """Give back the signal handlers that ``make.main`` sets."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def python(code):
@@ -214,6 +225,25 @@ def test_an_interrupt_ends_with_its_own_exit_code(monkeypatch, capsys):
     monkeypatch.setattr(make, "env", interrupt)
     assert make.main(["env"]) == 130
     assert "run it again" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_what_ends_make_ends_what_it_started(tmp_path):
+    note = tmp_path / "pid"
+    child = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import make\n"
+        f"make.env = lambda: make.run([sys.executable, '-c', {child!r}], 60)\n"
+        "raise SystemExit(make.main(['env']))\n"
+    )
+    process = subprocess.Popen(python(code), stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
 
 
 def test_clean_removes_what_was_built_and_keeps_the_environment(monkeypatch, tmp_path):

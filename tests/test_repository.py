@@ -119,6 +119,11 @@ def test_the_readme_names_the_pinned_torch_and_the_supported_pythons():
     assert (environment.OLDEST, environment.NEWEST) == ((3, 11), (3, 13))
 
 
+def test_the_readme_says_how_long_the_commands_take():
+    assert "MEASURE" not in README, "fill the table of minutes and the line that says where"
+    assert re.search(r"^Measured on .*\d{4}", README, flags=re.MULTILINE)
+
+
 # ---- workflows
 
 

@@ -90,7 +90,7 @@ def logsumexp(scores: np.ndarray, axis: int = -1) -> np.ndarray:
 
     Examples
     --------
-    >>> float(logsumexp(np.array([1000.0, 1000.0]))) == 1000.0 + np.log(2.0)
+    >>> bool(logsumexp(np.array([1000.0, 1000.0])) == 1000.0 + np.log(2.0))
     True
     """
     row_max = _finite_max(scores, axis)

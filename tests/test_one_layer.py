@@ -1,5 +1,8 @@
 """The one-layer model: it starts where the derivation of the scale starts, and it learns."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -62,3 +65,19 @@ def test_it_learns_to_reverse_on_every_seed():
         tokens, _ = tasks.reversal(64, 16, generator=7)
         weights = model.scores(tokens).softmax(-1).mean(0)
         assert weights.flip(1).diagonal().min() > 0.9
+
+
+def test_the_committed_seeds_say_what_chapter_04_says():
+    path = Path(__file__).parents[1] / "benchmarks/results/scaling_seeds.json"
+    results = json.loads(path.read_text(encoding="utf-8"))
+    assert {"torch", "numpy", "device", "date"} <= results.keys()
+    steps = {}
+    for group in results["groups"]:
+        assert len(group["runs"]) >= 5
+        solved = [run["steps_to_solve"] for run in group["runs"]]
+        steps[group["scores"], group["head_dim"]] = np.mean(solved)
+    divided = [mean for (scores, _), mean in steps.items() if scores == "divided"]
+    assert max(divided) < 2 * min(divided), "hardly depends on the width"
+    assert steps["not divided", 16] < 1.25 * steps["divided", 16], "alike at width 16"
+    for width in (64, 256, 512):
+        assert steps["not divided", width] > 2 * steps["divided", width], "the gap opens"

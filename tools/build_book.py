@@ -25,6 +25,7 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 sys.path.insert(0, str(ROOT / "tools"))
 from course_execution import execution_key, hash_files  # noqa: E402
 
+HEARTBEAT_SECONDS = 10
 SINGLE_INPUTS = ("_config.yml", "_toc.yml", "pyproject.toml", "CHANGELOG.md")
 
 
@@ -61,6 +62,15 @@ def execute(workers):
     return not failures
 
 
+def wait_for(process, start):
+    """Wait for a process, with a sign of life now and then; return its exit status."""
+    while True:
+        try:
+            return process.wait(HEARTBEAT_SECONDS)
+        except subprocess.TimeoutExpired:
+            say(f"  … {time.perf_counter() - start:.0f} s")
+
+
 def build_pages():
     """Run Jupyter Book with every warning an error; return whether it passed."""
     start = time.perf_counter()
@@ -68,7 +78,9 @@ def build_pages():
     code = "from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", code, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    passed = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode == 0
+    # Warnings arrive on stderr; what Jupyter Book says on stdout is how to open the pages.
+    process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
+    passed = wait_for(process, start) == 0
     if not passed:
         # Sphinx does not repeat the warnings of pages that it keeps: keep none.
         shutil.rmtree(BUILD / ".doctrees", ignore_errors=True)

@@ -166,6 +166,18 @@ def test_search_finds_a_word(browser, address):
         assert (visit.outside, visit.failed) == ([], [])
 
 
+def test_the_menu_opens_on_a_phone(browser, address):
+    with Visit(browser, address, CHAPTERS[0], NARROW) as visit:
+        links = visit.page.locator("nav.bd-links a:visible")
+        assert links.count() == 0
+        visit.page.locator("button.primary-toggle:visible").click()
+        links.first.wait_for(state="visible", timeout=5000)
+        assert links.count() > len(CHAPTERS)
+        visit.page.keyboard.press("Escape")
+        links.first.wait_for(state="hidden", timeout=5000)
+        assert visit.messages == []
+
+
 def test_the_theme_button_changes_the_look(browser, address):
     with Visit(browser, address, "book/intro.html") as visit:
         colour = "getComputedStyle(document.body).backgroundColor"

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse import dropout, masks
+from attncourse import dropout, masks, tiles
 from attncourse import scores as order
 
 
@@ -82,13 +82,10 @@ def attention(
 
 def _by_group(left: Tensor, right: Tensor) -> Tensor:
     """Multiply (..., H, L, n) by (..., Hkv, n, m), each right head serving H / Hkv left heads."""
-    if left.ndim < 3 or left.shape[-3] == right.shape[-3]:
+    if left.ndim < 3:
         return left @ right
-    stacked = (*right.shape[:-2], -1, left.shape[-1])
-    if right.numel() == 0 or left.numel() == 0:
-        stacked = (*right.shape[:-2], left[..., 0].numel() // right[..., 0, 0].numel(), stacked[-1])
-    product = left.reshape(stacked) @ right  # (..., Hkv, g * L, m)
-    return product.reshape(*left.shape[:-1], right.shape[-1])
+    product = tiles.fold(left, right.shape[-3]) @ right  # (..., Hkv, g * L, m)
+    return tiles.unfold(product, left.shape[-3])
 
 
 def _softmax(scores: Tensor) -> tuple[Tensor, Tensor]:

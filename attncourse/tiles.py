@@ -1,0 +1,131 @@
+"""What the tiled rungs share: which keys a block of queries meets, and how heads are grouped.
+
+A causal mask or a window splits the keys of a block of queries into three kinds: those
+that no query sees (skipped), those that every query sees (no mask needed) and the edges
+in between. Grouped heads become rows: the queries that share a key are stacked, so one
+matrix product serves the group.
+
+Left out: scores and softmax, and any mask that is an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["blocks", "clear", "fold", "span", "unfold"]
+
+
+def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Cut a range into slices of `size`; the last may be shorter.
+
+    Examples
+    --------
+    >>> list(blocks(0, 5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    for first in range(start, stop, size):
+        yield slice(first, min(first + size, stop))
+
+
+def span(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None = None) -> slice:
+    """Tell which keys at least one query of a causal block may see.
+
+    Parameters
+    ----------
+    rows : slice
+        The block of queries; start and stop are given.
+    seq_len_kv : int
+        S, the number of keys.
+    shift : int, default 0
+        Query i stands at key position i + shift (see `attncourse.masks.offset`).
+    window_size : int, optional
+        W: the own key and the W - 1 before it; all the past by default.
+
+    Returns
+    -------
+    slice
+        Key positions inside 0 … S, possibly none. A tiled rung skips all others.
+
+    Examples
+    --------
+    >>> span(slice(4, 6), 9, window_size=3)
+    slice(2, 6, None)
+    """
+    first = 0 if window_size is None else rows.start + shift - window_size + 1
+    return _clip(first, rows.stop + shift, seq_len_kv)
+
+
+def clear(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None = None) -> slice:
+    """Tell which keys every query of a causal block may see.
+
+    Parameters
+    ----------
+    rows, seq_len_kv, shift, window_size
+        As in `span`.
+
+    Returns
+    -------
+    slice
+        Key positions inside 0 … S, possibly none. Their scores need no mask.
+
+    Examples
+    --------
+    >>> clear(slice(4, 6), 9, window_size=3)
+    slice(3, 5, None)
+    """
+    first = 0 if window_size is None else rows.stop + shift - window_size
+    return _clip(first, rows.start + shift + 1, seq_len_kv)
+
+
+def fold(array: Any, num_kv_heads: int) -> Any:
+    """Stack the rows of the query heads that share a key/value head.
+
+    Parameters
+    ----------
+    array : ndarray or Tensor, shape (..., H, l, n)
+        Anything with one row per query and head; with two axes it is returned as it is.
+    num_kv_heads : int
+        Hkv, a divisor of H.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., Hkv, g·l, n)
+        g = H / Hkv heads under each other: one matrix product with that key/value head
+        serves them all, and a sum over the rows sums over the group.
+
+    Notes
+    -----
+    **Source:** Ainslie et al. 2023, section 2.2 (arXiv:2305.13245).
+    """
+    if array.ndim < 3 or array.shape[-3] == num_kv_heads:
+        return array
+    *batch, num_heads, rows, width = array.shape
+    return array.reshape(*batch, num_kv_heads, num_heads // num_kv_heads * rows, width)
+
+
+def unfold(array: Any, num_heads: int) -> Any:
+    """Undo `fold`: (..., Hkv, g·l, n) becomes (..., H, l, n) again.
+
+    Parameters
+    ----------
+    array : ndarray or Tensor, shape (..., Hkv, g·l, n)
+        Rows of grouped heads, stacked.
+    num_heads : int
+        H, a multiple of Hkv.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., H, l, n)
+        A view where the memory layout allows one.
+    """
+    if array.ndim < 3 or array.shape[-3] == num_heads:
+        return array
+    *batch, num_kv_heads, rows, width = array.shape
+    return array.reshape(*batch, num_heads, rows * num_kv_heads // num_heads, width)
+
+
+def _clip(first: int, stop: int, seq_len_kv: int) -> slice:
+    """Keep a range inside 0 … S; a reversed one becomes empty."""
+    first = min(max(first, 0), seq_len_kv)
+    return slice(first, min(max(stop, first), seq_len_kv))

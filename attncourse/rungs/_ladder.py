@@ -77,6 +77,13 @@ LADDER = (
     ),
     Rung("matmul", _OnFirstCall("matmul"), "numpy", _ALL - {"grad"}),
     Rung("batched", _OnFirstCall("batched"), "torch", _ALL),
+    Rung(
+        "triton_forward",
+        _OnFirstCall("triton_forward"),
+        "torch",
+        frozenset({"batch", "causal", "bottom_right", "gqa", "lse"}),
+    ),
+    Rung("triton", _OnFirstCall("triton"), "torch", _ALL),
     Rung("sdpa", _OnFirstCall("sdpa"), "torch", _ALL - {"softcap", "lse", "dropout_seed"}),
 )
 

@@ -135,7 +135,8 @@ def drop_unseen(array: Any, seen: Any) -> Any:
         return array
     used = seen.any(-2)  # (..., H, S), a head axis of 1, or (S,)
     if used.ndim > 1 and array.ndim > 2 and used.shape[-2] > array.shape[-3]:
-        groups = (*used.shape[:-2], array.shape[-3], -1, used.shape[-1])
+        num_kv_heads = array.shape[-3]
+        groups = (*used.shape[:-2], num_kv_heads, used.shape[-2] // num_kv_heads, used.shape[-1])
         used = used.reshape(groups).any(-2)  # (..., Hkv, S)
     library = library_of(array)
     return library.where(used[..., None], array, library.zeros_like(array))

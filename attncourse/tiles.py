@@ -10,22 +10,20 @@ Left out: scores and softmax, and any mask that is an array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["blocks", "clear", "fold", "span", "unfold"]
+__all__ = ["blocks", "by_group", "clear", "fold", "span", "unfold"]
 
 
-def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+def blocks(start: int, stop: int, size: int) -> list[slice]:
     """Cut a range into slices of `size`; the last may be shorter.
 
     Examples
     --------
-    >>> list(blocks(0, 5, 3))
+    >>> blocks(0, 5, 3)
     [slice(0, 3, None), slice(3, 5, None)]
     """
-    for first in range(start, stop, size):
-        yield slice(first, min(first + size, stop))
+    return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
 
 
 def span(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None = None) -> slice:
@@ -74,7 +72,8 @@ def clear(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None 
     >>> clear(slice(4, 6), 9, window_size=3)
     slice(3, 5, None)
     """
-    first = 0 if window_size is None else rows.stop + shift - window_size
+    last = max(rows.stop - 1, rows.start)
+    first = 0 if window_size is None else last + shift - window_size + 1
     return _clip(first, rows.start + shift + 1, seq_len_kv)
 
 
@@ -123,6 +122,26 @@ def unfold(array: Any, num_heads: int) -> Any:
         return array
     *batch, num_kv_heads, rows, width = array.shape
     return array.reshape(*batch, num_heads, rows * num_kv_heads // num_heads, width)
+
+
+def by_group(left: Any, right: Any) -> Any:
+    """Multiply rows of H heads by the matrices of Hkv heads, each serving its group.
+
+    Parameters
+    ----------
+    left : ndarray or Tensor, shape (..., H, l, n)
+        One row per query and head.
+    right : ndarray or Tensor, shape (..., Hkv, n, m)
+        Hkv divides H; head j serves the left heads j·g … j·g + g - 1.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., H, l, m)
+        The products; nothing of `right` was copied.
+    """
+    if left.ndim < 3:
+        return left @ right
+    return unfold(fold(left, right.shape[-3]) @ right, left.shape[-3])
 
 
 def _clip(first: int, stop: int, seq_len_kv: int) -> slice:

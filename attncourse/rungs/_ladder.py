@@ -76,7 +76,11 @@ LADDER = (
         frozenset({"bool_mask", "causal", "bottom_right", "window", "lse"}),
     ),
     Rung("matmul", _OnFirstCall("matmul"), "numpy", _ALL - {"grad"}),
+    Rung("by_hand", _OnFirstCall("by_hand"), "numpy", _ALL - {"grad"}),
     Rung("batched", _OnFirstCall("batched"), "torch", _ALL),
+    Rung("strips", _OnFirstCall("strips"), "torch", _ALL),
+    Rung("tiled", _OnFirstCall("tiled"), "torch", _ALL),
+    Rung("recompute", _OnFirstCall("recompute"), "torch", _ALL),
     Rung(
         "triton_forward",
         _OnFirstCall("triton_forward"),

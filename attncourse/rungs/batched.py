@@ -71,21 +71,13 @@ def attention(
     )
     k, v = order.drop_unseen(k, seen), order.drop_unseen(v, seen)
 
-    scores = scale * _by_group(q, k.transpose(-1, -2))  # (..., H, L, S)
+    scores = scale * tiles.by_group(q, k.transpose(-1, -2))  # (..., H, L, S)
     scores, _ = order.finish(scores, rows, cols, **hiding)
     weights, lse = _softmax(scores)  # (..., H, L, S), (..., H, L)
     if dropout_p:
         weights = weights * dropout.keep(weights, dropout_p, dropout_seed) / (1 - dropout_p)
-    out = _by_group(weights, v).to(query.dtype)  # (..., H, L, Ev)
+    out = tiles.by_group(weights, v).to(query.dtype)  # (..., H, L, Ev)
     return (out, lse) if return_lse else out
-
-
-def _by_group(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply (..., H, L, n) by (..., Hkv, n, m), each right head serving H / Hkv left heads."""
-    if left.ndim < 3:
-        return left @ right
-    product = tiles.fold(left, right.shape[-3]) @ right  # (..., Hkv, g * L, m)
-    return tiles.unfold(product, left.shape[-3])
 
 
 def _softmax(scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -16,7 +16,7 @@ import numpy as np
 from attncourse import masks
 from attncourse._validate import is_bool, library_of
 
-__all__ = ["allowed", "cut", "drop_unseen", "finish", "gap", "softcap_slope"]
+__all__ = ["allowed", "cut", "cut_seen", "drop_unseen", "finish", "gap", "softcap_slope"]
 
 
 def finish(
@@ -140,6 +140,41 @@ def drop_unseen(array: Any, seen: Any) -> Any:
         used = used.reshape(groups).any(-2)  # (..., Hkv, S)
     library = library_of(array)
     return library.where(used[..., None], array, library.zeros_like(array))
+
+
+def cut_seen(
+    k: Any,
+    v: Any,
+    rows: slice,
+    cols: slice,
+    *,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    shift: int = 0,
+    window_size: int | None = None,
+    **_: Any,
+) -> tuple[Any, Any]:
+    """Cut a block of keys and values out, with zeros where no query of the block may look.
+
+    Parameters
+    ----------
+    k, v : ndarray or Tensor, shapes (..., Hkv, S, E), (..., Hkv, S, Ev)
+        All keys and values.
+    rows, cols : slice
+        Which queries and keys the block holds; each key is seen by position.
+    attn_mask, is_causal, shift, window_size
+        As in `finish`, whose other arguments are taken and not used.
+
+    Returns
+    -------
+    k, v : ndarray or Tensor, shapes (..., Hkv, s, E), (..., Hkv, s, Ev)
+        Views where there is no `attn_mask`, else cleaned copies.
+    """
+    k, v = k[..., cols, :], v[..., cols, :]
+    if attn_mask is None:
+        return k, v
+    seen = allowed(k, rows, cols, attn_mask, is_causal, shift, window_size)
+    return drop_unseen(k, seen), drop_unseen(v, seen)
 
 
 def softcap_slope(scores: Any, softcap: float) -> Any:

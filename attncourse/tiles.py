@@ -12,7 +12,17 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["blocks", "by_group", "clear", "fold", "span", "unfold"]
+__all__ = [
+    "blocks",
+    "by_group",
+    "clear",
+    "fold",
+    "is_clear",
+    "key_blocks",
+    "span",
+    "sum_by_group",
+    "unfold",
+]
 
 
 def blocks(start: int, stop: int, size: int) -> list[slice]:
@@ -75,6 +85,54 @@ def clear(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None 
     last = max(rows.stop - 1, rows.start)
     first = 0 if window_size is None else last + shift - window_size + 1
     return _clip(first, rows.start + shift + 1, seq_len_kv)
+
+
+def is_clear(rows: slice, cols: slice, shift: int = 0, window_size: int | None = None) -> bool:
+    """Tell whether every query of a causal tile sees every key of it: no mask is needed.
+
+    Parameters
+    ----------
+    rows, cols : slice
+        Which queries and keys the tile holds.
+    shift, window_size
+        As in `span`.
+
+    Returns
+    -------
+    bool
+        True for a tile that lies inside `clear`.
+    """
+    inside = clear(rows, cols.stop, shift, window_size)
+    return inside.start <= cols.start and cols.stop <= inside.stop
+
+
+def key_blocks(
+    rows: slice,
+    seq_len_kv: int,
+    block_kv: int,
+    *,
+    is_causal: bool,
+    shift: int = 0,
+    window_size: int | None = None,
+) -> list[slice]:
+    """Cut the keys that a block of queries may see into blocks.
+
+    Parameters
+    ----------
+    rows, seq_len_kv, shift, window_size
+        As in `span`.
+    block_kv : int
+        Keys in a block, at most.
+    is_causal : bool
+        Without it, all keys are cut.
+
+    Returns
+    -------
+    list of slice
+        Key positions, ascending; empty when nothing may be seen.
+    """
+    cols = span(rows, seq_len_kv, shift, window_size) if is_causal else slice(0, seq_len_kv)
+    return blocks(cols.start, cols.stop, block_kv)
 
 
 def fold(array: Any, num_kv_heads: int) -> Any:
@@ -142,6 +200,25 @@ def by_group(left: Any, right: Any) -> Any:
     if left.ndim < 3:
         return left @ right
     return unfold(fold(left, right.shape[-3]) @ right, left.shape[-3])
+
+
+def sum_by_group(left: Any, right: Any, num_kv_heads: int) -> Any:
+    """Multiply transposed left by right, and sum over the heads of each group.
+
+    Parameters
+    ----------
+    left, right : ndarray or Tensor, shapes (..., H, l, n), (..., H, l, m)
+        One row per query and head.
+    num_kv_heads : int
+        Hkv, a divisor of H; not looked at where there is no head axis.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., Hkv, n, m)
+        What a backward pass sends to keys and values: `by_group` read each of them in
+        several places, so here these places are added up.
+    """
+    return fold(left, num_kv_heads).swapaxes(-1, -2) @ fold(right, num_kv_heads)
 
 
 def _clip(first: int, stop: int, seq_len_kv: int) -> slice:

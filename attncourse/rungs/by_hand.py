@@ -153,8 +153,9 @@ def attention_backward(
     """
     q, k, v, scores, weights, survived, scale, softcap = kept
 
+    num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     # out = (weights * survived) @ v
-    grad_value = _sum_over_rows(weights * survived, grad_out, v)  # (..., Hkv, S, Ev)
+    grad_value = tiles.sum_by_group(weights * survived, grad_out, num_kv_heads)
     grad_weights = tiles.by_group(grad_out, v.swapaxes(-1, -2)) * survived  # (..., H, L, S)
     # weights = softmax(scores)
     average = (weights * grad_weights).sum(axis=-1, keepdims=True)  # (..., H, L, 1)
@@ -167,11 +168,5 @@ def attention_backward(
         grad_scores = grad_scores * order.softcap_slope(scores, softcap)
     # scaled = scale * q @ k.T
     grad_query = scale * tiles.by_group(grad_scores, k)  # (..., H, L, E)
-    grad_key = scale * _sum_over_rows(grad_scores, q, k)  # (..., Hkv, S, E)
+    grad_key = scale * tiles.sum_by_group(grad_scores, q, num_kv_heads)  # (..., Hkv, S, E)
     return Gradients(grad_query, grad_key, grad_value, grad_scores)
-
-
-def _sum_over_rows(left: np.ndarray, right: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Multiply leftᵀ (..., S, L) by (..., L, n), summed over the heads that share a key."""
-    num_kv_heads = like.shape[-3] if like.ndim > 2 else 1
-    return tiles.fold(left, num_kv_heads).swapaxes(-1, -2) @ tiles.fold(right, num_kv_heads)

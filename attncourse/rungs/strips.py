@@ -128,7 +128,7 @@ def _few_heads(
         cols = slice(0, k.shape[-2])
         if hiding["is_causal"]:
             cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
-        k_strip, v_strip = _drop_unseen(q, k, v, rows, cols, hiding)
+        k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
         scores, blind = _finish(scores, rows, cols, hiding)
         weights = scores.softmax(-1)  # (..., H, l, s)
@@ -170,17 +170,3 @@ def _lse(scores: Tensor, blind: Tensor | None) -> Tensor:
         return scores.new_full(scores.shape[:-1], -torch.inf)
     lse = scores.logsumexp(-1)  # (..., H, l)
     return lse if blind is None else lse.masked_fill(blind.squeeze(-1), -torch.inf)
-
-
-def _drop_unseen(
-    q: Tensor, k: Tensor, v: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
-    """Cut keys and values out, with zeros where a mask lets no query of the strip look."""
-    k_strip, v_strip = k[..., cols, :], v[..., cols, :]
-    if hiding["attn_mask"] is None:
-        return k_strip, v_strip
-    names = ("attn_mask", "is_causal", "shift")
-    seen = order.allowed(
-        q, rows, cols, *(hiding[name] for name in names), hiding.get("window_size")
-    )
-    return order.drop_unseen(k_strip, seen), order.drop_unseen(v_strip, seen)

@@ -1,7 +1,7 @@
 """Rung 6, tiled: a block of keys at a time, with a running maximum and sum.
 
-New here: the softmax of a row is finished before its row of scores exists. `fold_block`
-takes in one block of keys; when the maximum grows, what was summed so far shrinks to fit.
+New here: no row of scores ever exists as a whole. `softmax.fold_block` takes in one block
+of keys at a time; when the maximum grows, what was summed so far shrinks to fit.
 A tile of scores has a fixed size, however long the sequence: this is the loop that a GPU
 kernel runs (rung `triton_forward`).
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse import dropout, masks, tiles
+from attncourse import dropout, masks, softmax, tiles
 from attncourse import scores as order
 
 BLOCK_Q, BLOCK_KV = 128, 512
@@ -73,93 +73,42 @@ def attention(
 
     outs, lses = [], []
     for rows in tiles.blocks(0, q.shape[-2], block_q) or [slice(0, 0)]:
-        q_block = q[..., rows, :]  # (..., H, l, E)
-        row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
-        row_max = torch.full_like(row_sum, -torch.inf)
-        # Zeros that autograd traces to the query, so that no keys at all still give gradients.
-        acc = q_block[..., :0] @ v.new_zeros(0, v.shape[-1])  # (..., H, l, Ev)
-        for cols in _key_blocks(rows, k.shape[-2], block_kv, hiding):
-            k_block, v_block = _drop_unseen(q, k, v, rows, cols, hiding)
-            scores = tiles.by_group(q_block, k_block.transpose(-1, -2))  # (..., H, l, s)
-            scores, _ = order.finish(scores, rows, cols, **_needed(rows, cols, hiding))
-            row_max, row_sum, weights, shrink = fold_block(row_max, row_sum, scores)
-            if dropout_p:
-                kept = dropout.keep(weights, dropout_p, dropout_seed, rows, cols)
-                weights = weights * kept / (1 - dropout_p)
-            acc = acc * shrink + tiles.by_group(weights, v_block)
-        out, lse = _divide(row_max, row_sum, acc)
-        outs.append(out)
-        lses.append(lse)
+        out, lse = _one_block(q, k, v, rows, block_kv, hiding, (dropout_p, dropout_seed))
+        outs.append(out)  # (..., H, l, Ev)
+        lses.append(lse)  # (..., H, l)
     out = torch.cat(outs, dim=-2).to(query.dtype)
     return (out, torch.cat(lses, dim=-1)) if return_lse else out
 
 
-def fold_block(
-    row_max: Tensor, row_sum: Tensor, scores: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Fold one block of keys into the running maximum and sum.
+def _one_block(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rows: slice,
+    block_kv: int,
+    hiding: dict[str, Any],
+    dropping: tuple[float, int],
+) -> tuple[Tensor, Tensor]:
+    """Take a block of queries past all the blocks of keys that it may see."""
+    limits = {"shift": hiding["shift"], "window_size": hiding.get("window_size")}
+    is_causal, q_block = hiding["is_causal"], q[..., rows, :]  # (..., H, l, E)
+    row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
+    row_max = torch.full_like(row_sum, -torch.inf)
+    # Zeros that autograd traces to the query, so that no keys at all still give gradients.
+    acc = q_block[..., :0] @ v.new_zeros(0, v.shape[-1])  # (..., H, l, Ev)
 
-    Parameters
-    ----------
-    row_max, row_sum : Tensor, shape (..., l, 1)
-        Largest score so far (-inf before any) and the sum of exp(score - row_max).
-    scores : Tensor, shape (..., l, s)
-        This block, s >= 1; -inf where hidden. Its memory is used for the weights.
+    for cols in tiles.key_blocks(rows, k.shape[-2], block_kv, is_causal=is_causal, **limits):
+        clear = tiles.is_clear(rows, cols, **limits)
+        hiding = hiding | {"is_causal": is_causal and not clear}
+        k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
+        scores = tiles.by_group(q_block, k_block.transpose(-1, -2))  # (..., H, l, s)
+        scores, _ = order.finish(scores, rows, cols, **hiding)
+        row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
+        if dropping[0]:
+            kept = dropout.keep(weights, *dropping, rows, cols)
+            weights = weights * kept / (1 - dropping[0])
+        acc = acc * shrink + tiles.by_group(weights, v_block)
 
-    Returns
-    -------
-    row_max, row_sum : Tensor, shape (..., l, 1)
-        The same two, now including this block.
-    weights : Tensor, shape (..., l, s)
-        exp(score - row_max), for this block.
-    shrink : Tensor, shape (..., l, 1)
-        At most 1: what everything summed before must be multiplied by.
-
-    Notes
-    -----
-    Any number may be subtracted from a row, so the maximum counts as a constant in the
-    backward pass. A row that has seen nothing yet subtracts 0.
-    **Source:** Milakov and Gimelshein 2018, Algorithm 3 (arXiv:1805.02867).
-    """
-    new_max = torch.maximum(row_max, scores.detach().amax(-1, keepdim=True))  # (..., l, 1)
-    centre = new_max.masked_fill(new_max == -torch.inf, 0.0)
-    shrink = (row_max - centre).exp()
-    weights = scores.sub_(centre).exp_()
-    return new_max, row_sum * shrink + weights.sum(-1, keepdim=True), weights, shrink
-
-
-def _divide(row_max: Tensor, row_sum: Tensor, acc: Tensor) -> tuple[Tensor, Tensor]:
-    """Turn the running numbers of finished rows into out and lse."""
     blind = row_sum == 0
     row_sum = row_sum.masked_fill(blind, 1.0)
-    lse = (row_sum.log() + row_max).squeeze(-1)  # (..., H, l), -inf where blind
-    return acc / row_sum, lse
-
-
-def _key_blocks(rows: slice, seq_len_kv: int, block_kv: int, hiding: dict[str, Any]) -> list[slice]:
-    """Cut the keys that a block of queries may see by position into blocks."""
-    cols = slice(0, seq_len_kv)
-    if hiding["is_causal"]:
-        cols = tiles.span(rows, seq_len_kv, hiding["shift"], hiding.get("window_size"))
-    return tiles.blocks(cols.start, cols.stop, block_kv)
-
-
-def _needed(rows: slice, cols: slice, hiding: dict[str, Any]) -> dict[str, Any]:
-    """Leave the causal mask out where every query of the tile sees every key of it."""
-    clear = tiles.clear(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
-    whole = clear.start <= cols.start and cols.stop <= clear.stop
-    return hiding | {"is_causal": hiding["is_causal"] and not whole}
-
-
-def _drop_unseen(
-    q: Tensor, k: Tensor, v: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]
-) -> tuple[Tensor, Tensor]:
-    """Cut keys and values out, with zeros where a mask lets no query of the tile look."""
-    k_block, v_block = k[..., cols, :], v[..., cols, :]
-    if hiding["attn_mask"] is None:
-        return k_block, v_block
-    names = ("attn_mask", "is_causal", "shift")
-    seen = order.allowed(
-        q, rows, cols, *(hiding[name] for name in names), hiding.get("window_size")
-    )
-    return order.drop_unseen(k_block, seen), order.drop_unseen(v_block, seen)
+    return acc / row_sum, (row_sum.log() + row_max).squeeze(-1)

@@ -14,9 +14,9 @@ from attncourse.kernels.tiles import (
     finish_scores,
     keep,
     load_tile,
-    power,
     query_range,
     tile_pointers,
+    weigh,
     wide,
 )
 
@@ -96,8 +96,11 @@ def dkdv_kernel(
     cols = col0 + tl.arange(0, BLOCK_N)
     k += batch * k_stride_b + kv_head * k_stride_h + wide(col0) * k_stride_s
     v += batch * v_stride_b + kv_head * v_stride_h + wide(col0) * v_stride_s
+    q += batch * q_stride_b
+    dout += batch * dout_stride_b
     if MASK != "none":
-        busy += wide(col0 // BLOCK_N) * busy_stride_s
+        mask += batch * mask_stride_b
+        busy += batch * busy_stride_b + wide(col0 // BLOCK_N) * busy_stride_s
     scale = tl.to_tensor(scale_high).to(ACC) + tl.to_tensor(scale_low).to(ACC)
 
     keys = tile_pointers(k, k_stride_s, k_stride_e, BLOCK_N, BLOCK_E)
@@ -106,98 +109,97 @@ def dkdv_kernel(
     values = load_tile(values, cols, 0, seq_len_kv, EV, BLOCK_EV, True, UPCAST)
     dkeys = tl.zeros([BLOCK_N, BLOCK_E], ACC)
     dvalues = tl.zeros([BLOCK_N, BLOCK_EV], ACC)
+    q_tile = tile_pointers(q, q_stride_l, q_stride_e, BLOCK_M, BLOCK_E)
+    do_tile = tile_pointers(dout, dout_stride_l, dout_stride_e, BLOCK_M, BLOCK_EV)
     first, full_first, full_stop, stop = query_range(
         col0, seq_len_q, seq_len_kv, shift, window, BLOCK_M, BLOCK_N, CAUSAL, WINDOW
     )
-    for member in range(0, group):
-        head = kv_head * group + member
-        head_at = (batch * num_heads + head) * seq_len_q
-        q_tile = q + batch * q_stride_b + head * q_stride_h
-        q_tile = tile_pointers(q_tile, q_stride_l, q_stride_e, BLOCK_M, BLOCK_E)
-        do_tile = dout + batch * dout_stride_b + head * dout_stride_h
-        do_tile = tile_pointers(do_tile, dout_stride_l, dout_stride_e, BLOCK_M, BLOCK_EV)
-        head_mask, head_busy = mask, busy
-        if MASK != "none":
-            head_mask = mask + batch * mask_stride_b + head * mask_stride_h
-            head_busy = busy + batch * busy_stride_b + head * busy_stride_h
-        slope = 0.0
-        if ALIBI:
-            slope = tl.load(slopes + batch * slopes_stride_b + head * slopes_stride_h).to(ACC)
-            slope = slope * LOG2E if FOLDED else slope
-        for part in tl.static_range(0 if CAUSAL else 1, 3):
-            start, end = full_first, full_stop
-            if part == 0:
-                start, end = first // BLOCK_M * BLOCK_M, tl.minimum(full_first, stop)
-            if part == 2:
-                start, end = tl.maximum(full_first, full_stop), stop
-            for row0 in range(start, end, BLOCK_M):
-                alive = True
+    for part in tl.static_range(0 if CAUSAL else 1, 3):
+        start, end = full_first, full_stop
+        if part == 0:
+            start, end = first // BLOCK_M * BLOCK_M, tl.minimum(full_first, stop)
+        if part == 2:
+            start, end = tl.maximum(full_first, full_stop), stop
+        # One loop through the tiles of the first head of the group, then of the second, …
+        num_steps = tl.cdiv(tl.maximum(end - start, 0), BLOCK_M)
+        for step in range(0, num_steps * group):
+            row0 = start + step % num_steps * BLOCK_M
+            head = kv_head * group + step // num_steps
+            alive = True
+            if MASK != "none":
+                tile_at = head * busy_stride_h + wide(row0 // BLOCK_M) * busy_stride_l
+                alive = tl.load(busy + tile_at) != 0
+            if alive:
+                rows = row0 + tl.arange(0, BLOCK_M)
+                at = wide(row0)
+                head_at = (batch * num_heads + head) * seq_len_q
+                slope = 0.0
+                if ALIBI:
+                    slope = slopes + batch * slopes_stride_b + head * slopes_stride_h
+                    slope = tl.load(slope).to(ACC)
+                    slope = slope * LOG2E if FOLDED else slope
+                head_mask = mask
                 if MASK != "none":
-                    tile_at = wide(row0 // BLOCK_M) * busy_stride_l
-                    alive = tl.load(head_busy + tile_at) != 0
-                if alive:
-                    rows = row0 + tl.arange(0, BLOCK_M)
-                    at = wide(row0)
-                    queries = q_tile + at * q_stride_l
-                    queries = load_tile(queries, rows, first, stop, E, BLOCK_E, part != 1, UPCAST)
-                    scores = (
-                        tl.dot(keys, tl.trans(queries), input_precision="ieee", out_dtype=ACC)
-                        * scale
-                    )
-                    scores, seen = finish_scores(
-                        scores,
-                        rows[None, :],
-                        cols[:, None],
-                        slope,
-                        head_mask,
-                        mask_stride_l,
-                        mask_stride_s,
-                        seq_len_q,
-                        seq_len_kv,
-                        shift,
-                        window,
-                        CAUSAL,
-                        WINDOW,
-                        ALIBI,
-                        MASK,
-                        SOFTCAP,
-                        part != 1,
-                    )  # [BLOCK_N, BLOCK_M]
-                    inside = rows < seq_len_q
-                    peak = tl.load(row_max + head_at + rows, mask=inside, other=float("inf"))
+                    head_mask = mask + head * mask_stride_h
+                queries = q_tile + head * q_stride_h + at * q_stride_l
+                queries = load_tile(queries, rows, first, stop, E, BLOCK_E, part != 1, UPCAST)
+                scores = tl.dot(keys, tl.trans(queries), input_precision="ieee", out_dtype=ACC)
+                scores = scores * scale
+                scores, seen = finish_scores(
+                    scores,
+                    rows[None, :],
+                    cols[:, None],
+                    slope,
+                    head_mask,
+                    mask_stride_l,
+                    mask_stride_s,
+                    seq_len_q,
+                    seq_len_kv,
+                    shift,
+                    window,
+                    CAUSAL,
+                    WINDOW,
+                    ALIBI,
+                    MASK,
+                    SOFTCAP,
+                    part != 1,
+                )  # [BLOCK_N, BLOCK_M]
+                inside = rows < seq_len_q
+                peak = tl.load(row_max + head_at + rows, mask=inside, other=float("inf"))
+                total = peak
+                if not FOLDED:
                     total = tl.load(row_sum + head_at + rows, mask=inside, other=1.0)
-                    shared = tl.load(delta + head_at + rows, mask=inside, other=0.0)
-                    weights = power(scores - peak[None, :], FOLDED) * (1.0 / total)[None, :]
-                    douts = do_tile + at * dout_stride_l
-                    douts = load_tile(douts, rows, first, stop, EV, BLOCK_EV, part != 1, UPCAST)
-                    dweights = tl.dot(
-                        values, tl.trans(douts), input_precision="ieee", out_dtype=ACC
-                    )
-                    dropped = weights
-                    if KEEP_SCALE != 1.0:
-                        kept = keep(seed, batch, head, rows[None, :], cols[:, None], threshold)
-                        dropped = tl.where(kept, weights * KEEP_SCALE, 0.0)
-                        dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
-                    dvalues = tl.dot(
-                        dropped.to(douts.dtype),
-                        douts,
-                        dvalues,
-                        input_precision="ieee",
-                        out_dtype=ACC,
-                    )
-                    dtile = weights * (dweights - shared[None, :])
-                    if SOFTCAP != 0.0:
-                        bent = scores / SOFTCAP
-                        dtile = dtile * (1.0 - bent * bent)
-                    if part != 1 or MASK != "none":
-                        dtile = tl.where(seen, dtile, 0.0)
-                    dkeys = tl.dot(
-                        dtile.to(queries.dtype),
-                        queries,
-                        dkeys,
-                        input_precision="ieee",
-                        out_dtype=ACC,
-                    )
+                shared = tl.load(delta + head_at + rows, mask=inside, other=0.0)
+                weights = weigh(scores, peak[None, :], total[None, :], FOLDED)
+                douts = do_tile + head * dout_stride_h + at * dout_stride_l
+                douts = load_tile(douts, rows, first, stop, EV, BLOCK_EV, part != 1, UPCAST)
+                dweights = tl.dot(values, tl.trans(douts), input_precision="ieee", out_dtype=ACC)
+                dropped = weights
+                if KEEP_SCALE != 1.0:
+                    kept = keep(seed, batch, head, rows[None, :], cols[:, None], threshold)
+                    dropped = tl.where(kept, weights * KEEP_SCALE, 0.0)
+                    dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
+                dvalues = tl.dot(
+                    dropped.to(douts.dtype),
+                    douts,
+                    dvalues,
+                    input_precision="ieee",
+                    out_dtype=ACC,
+                )
+                dtile = weights * (dweights - shared[None, :])
+                if SOFTCAP != 0.0:
+                    bent = scores / SOFTCAP
+                    dtile = dtile * (1.0 - bent * bent)
+                # A weight of 0 passes nothing on, also where the value was NaN.
+                if part != 1 or MASK != "none":
+                    dtile = tl.where(weights == 0.0, 0.0, dtile)
+                dkeys = tl.dot(
+                    dtile.to(queries.dtype),
+                    queries,
+                    dkeys,
+                    input_precision="ieee",
+                    out_dtype=ACC,
+                )
 
     dkeys = dkeys * (scale / LOG2E if FOLDED else scale)
     col_at = kv_index * seq_len_kv + cols

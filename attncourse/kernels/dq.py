@@ -14,8 +14,8 @@ from attncourse.kernels.tiles import (
     keep,
     key_range,
     load_tile,
-    power,
     tile_pointers,
+    weigh,
     wide,
 )
 
@@ -117,7 +117,9 @@ def dq_kernel(
     douts = load_tile(douts, rows, 0, seq_len_q, EV, BLOCK_EV, True, UPCAST)
     row_at = head_index * seq_len_q + rows
     peak = tl.load(row_max + row_at, mask=inside, other=float("inf"))
-    inverse = 1.0 / tl.load(row_sum + row_at, mask=inside, other=1.0)
+    total = peak
+    if not FOLDED:
+        total = tl.load(row_sum + row_at, mask=inside, other=1.0)
     shared = tl.load(delta + row_at, mask=inside, other=0.0)
     acc = tl.zeros([BLOCK_M, BLOCK_E], ACC)
     first, full_first, full_stop, stop = key_range(
@@ -160,7 +162,7 @@ def dq_kernel(
                     SOFTCAP,
                     part != 1,
                 )  # [BLOCK_M, BLOCK_N]
-                weights = power(scores - peak[:, None], FOLDED) * inverse[:, None]
+                weights = weigh(scores, peak[:, None], total[:, None], FOLDED)
                 values = v_tile + at * v_stride_s
                 values = load_tile(values, cols, first, stop, EV, BLOCK_EV, part != 1, UPCAST)
                 dweights = tl.dot(douts, tl.trans(values), input_precision="ieee", out_dtype=ACC)
@@ -171,8 +173,9 @@ def dq_kernel(
                 if SOFTCAP != 0.0:
                     bent = scores / SOFTCAP
                     dtile = dtile * (1.0 - bent * bent)
+                # A weight of 0 passes nothing on, also where the value was NaN.
                 if part != 1 or MASK != "none":
-                    dtile = tl.where(seen, dtile, 0.0)
+                    dtile = tl.where(weights == 0.0, 0.0, dtile)
                 if MASK != "none":
                     used = tl.max(seen.to(tl.int32), 0)
                     keys = tl.where(used[:, None] != 0, keys, 0.0).to(keys.dtype)

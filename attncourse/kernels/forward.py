@@ -174,13 +174,19 @@ def forward_kernel(
     empty = row_sum == 0.0
     row_sum = tl.where(empty, 1.0, row_sum)
     row_max = tl.where(empty, 0.0, row_max)
-    nats = row_max * LN2 + tl.log2(row_sum) * LN2 if FOLDED else row_max + tl.log2(row_sum) * LN2
+    inverse = 1.0 / row_sum * KEEP_SCALE
+    if FOLDED:
+        row_max += tl.log2(row_sum)
+        nats = row_max * LN2
+    else:
+        nats = row_max + tl.log2(row_sum) * LN2
     row_at = head_index * seq_len_q + rows
     inside = rows < seq_len_q
     tl.store(lse + row_at, tl.where(empty, float("-inf"), nats), mask=inside)
     tl.store(row_max_out + row_at, row_max, mask=inside)
-    tl.store(row_sum_out + row_at, row_sum, mask=inside)
-    acc = acc * (1.0 / row_sum * KEEP_SCALE)[:, None]
+    if not FOLDED:
+        tl.store(row_sum_out + row_at, row_sum, mask=inside)
+    acc = acc * inverse[:, None]
     widths = tl.arange(0, BLOCK_EV)
     target = out + row_at[:, None] * EV + widths[None, :]
     inside = inside[:, None] & (widths < EV)[None, :]

@@ -23,7 +23,7 @@ from attncourse.kernels.dq import dq_kernel
 from attncourse.kernels.forward import forward_kernel
 from attncourse.kernels.runtime import tl, triton
 
-__all__ = ["Options", "backward", "forward"]
+__all__ = ["Options", "backward", "common_arguments", "forward", "strides"]
 
 _LOG2E = math.log2(math.e)
 _NO_STRIDES = (0, 0, 0, 0)
@@ -96,7 +96,7 @@ def forward(
         query.new_empty(batch, num_heads, seq_len_q, dtype=wide) for _ in range(3)
     )
     tile = _tile("forward", query, value)
-    arguments = _common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    arguments = common_arguments(query, key, value, attn_mask, alibi_slopes, options, tile)
     results = {"out": out, "lse": lse, "row_max_out": row_max, "row_sum_out": row_sum}
     grid = triton.cdiv(seq_len_q, tile.block_m) * batch * num_heads
     _run(forward_kernel, grid, query, arguments | results)
@@ -142,14 +142,14 @@ def backward(
     _delta(out, dout, dlse, delta)
 
     read = {"dout": dout, "row_max": row_max, "row_sum": row_sum, "delta": delta}
-    read |= _strides("dout", "bhle", dout)
+    read |= strides("dout", "bhle", dout)
     tile = _tile("dkdv", query, value)
-    arguments = _common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    arguments = common_arguments(query, key, value, attn_mask, alibi_slopes, options, tile)
     grid = triton.cdiv(seq_len_kv, tile.block_n) * batch * num_kv_heads
     _run(dkdv_kernel, grid, query, arguments | read | {"dk": dkey, "dv": dvalue})
 
     tile = _tile("dq", query, value)
-    arguments = _common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    arguments = common_arguments(query, key, value, attn_mask, alibi_slopes, options, tile)
     results = {"dq": dquery, "dscores": dscores, "STORE_SCORES": want_scores}
     grid = triton.cdiv(seq_len_q, tile.block_m) * batch * num_heads
     _run(dq_kernel, grid, query, arguments | read | results)
@@ -164,7 +164,7 @@ def _delta(out: Tensor, dout: Tensor, dlse: Tensor, delta: Tensor) -> None:
         "dout": dout,
         "dlse": dlse.contiguous(),
         "delta": delta,
-        **_strides("dout", "bhle", dout),
+        **strides("dout", "bhle", dout),
         "num_heads": num_heads,
         "seq_len_q": seq_len_q,
         "EV": width,
@@ -175,7 +175,7 @@ def _delta(out: Tensor, dout: Tensor, dlse: Tensor, delta: Tensor) -> None:
     _run(delta_kernel, triton.cdiv(seq_len_q, block_m) * batch * num_heads, out, arguments)
 
 
-def _common(
+def common_arguments(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -184,7 +184,20 @@ def _common(
     options: Options,
     tile: blocks.Tile,
 ) -> dict[str, Any]:
-    """Collect the arguments that the forward, dk/dv and dq kernels share."""
+    """Collect the arguments that the forward, dk/dv and dq kernels share.
+
+    Parameters
+    ----------
+    query, key, value, attn_mask, alibi_slopes, options
+        As in `forward`.
+    tile : Tile
+        The size of a tile.
+
+    Returns
+    -------
+    dict
+        Keyword arguments of a kernel.
+    """
     folded = attn_mask is None or attn_mask.dtype == torch.bool
     unit = _LOG2E if folded else 1.0
     scale_high, scale_low = _two_floats(options.scale * unit)
@@ -193,12 +206,12 @@ def _common(
         "q": query,
         "k": key,
         "v": value,
-        **_strides("q", "bhle", query),
-        **_strides("k", "bhse", key),
-        **_strides("v", "bhse", value),
+        **strides("q", "bhle", query),
+        **strides("k", "bhse", key),
+        **strides("v", "bhse", value),
         **_mask_arguments(attn_mask, (*query.shape[:3], key.shape[2]), tile),
         "slopes": alibi_slopes,
-        **_strides("slopes", "bh", alibi_slopes),
+        **strides("slopes", "bh", alibi_slopes),
         "num_heads": query.shape[1],
         "group": query.shape[1] // max(key.shape[1], 1),
         "seq_len_q": query.shape[2],
@@ -233,16 +246,16 @@ def _mask_arguments(
 ) -> dict[str, Any]:
     """Describe the mask, and mark the tiles in which it lets anything through."""
     if attn_mask is None:
-        strides = _strides("mask", "bhls", None) | _strides("busy", "bhls", None)
-        return {"mask": None, "busy": None, "MASK": "none", **strides}
+        nowhere = strides("mask", "bhls", None) | strides("busy", "bhls", None)
+        return {"mask": None, "busy": None, "MASK": "none", **nowhere}
     is_bool = attn_mask.dtype == torch.bool
     seen = attn_mask if is_bool else attn_mask != -torch.inf
     busy = _any_in_tile(seen, tile.block_m, tile.block_n)
     counts = (math.ceil(shape[2] / tile.block_m), math.ceil(shape[3] / tile.block_n))
     mask = (attn_mask.view(torch.uint8) if is_bool else attn_mask).expand(shape)
     busy = busy.expand(*shape[:2], *counts)
-    strides = _strides("mask", "bhls", mask) | _strides("busy", "bhls", busy)
-    return {"mask": mask, "busy": busy, "MASK": "bool" if is_bool else "float", **strides}
+    where = strides("mask", "bhls", mask) | strides("busy", "bhls", busy)
+    return {"mask": mask, "busy": busy, "MASK": "bool" if is_bool else "float", **where}
 
 
 def _any_in_tile(seen: Tensor, block_m: int, block_n: int) -> Tensor:
@@ -255,9 +268,16 @@ def _any_in_tile(seen: Tensor, block_m: int, block_n: int) -> Tensor:
     return seen.view(torch.uint8)
 
 
-def _strides(name: str, axes: str, tensor: Tensor | None) -> dict[str, int]:
-    strides = _NO_STRIDES if tensor is None else tensor.stride()
-    return {f"{name}_stride_{axis}": step for axis, step in zip(axes, strides, strict=False)}
+def strides(name: str, axes: str, tensor: Tensor | None) -> dict[str, int]:
+    """Name the strides of a tensor, one letter an axis; 0 without a tensor.
+
+    Returns
+    -------
+    dict
+        Keys such as ``q_stride_b``; values in numbers, not in bytes.
+    """
+    steps = _NO_STRIDES if tensor is None else tensor.stride()
+    return {f"{name}_stride_{axis}": step for axis, step in zip(axes, steps, strict=False)}
 
 
 def _tile(kernel: str, query: Tensor, value: Tensor) -> blocks.Tile:

@@ -180,6 +180,15 @@ def power(difference, FOLDED: tl.constexpr):
 
 
 @triton.jit
+def weigh(scores, row_max, row_sum, FOLDED: tl.constexpr):
+    """Recompute weights; folded, the maximum already contains the logarithm of the sum."""
+    weights = power(scores - row_max, FOLDED)
+    if not FOLDED:
+        weights = weights / row_sum
+    return weights
+
+
+@triton.jit
 def keep(seed, batch, head, rows, cols, threshold):
     """Draw which weights survive: the bits of `attncourse.dropout.keep`."""
     zero = (rows ^ rows) + (cols ^ cols)

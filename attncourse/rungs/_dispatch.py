@@ -6,6 +6,7 @@ Left out: any arithmetic of attention itself.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def pick(query: Any, needs: frozenset[str]) -> Rung:
     """
     numpy = isinstance(query, np.ndarray)
     names = _AUTO["numpy" if numpy else "torch"]
-    if not numpy and query.device.type == "cuda":
+    if not numpy and query.device.type == "cuda" and find_spec("triton") is not None:
         names = ("triton", *names)
     rungs = {rung.name: rung for rung in LADDER}
     for name in names:

@@ -6,6 +6,7 @@ declared no. Its function is imported on first use, so that reading the ladder c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,7 +38,9 @@ class _OnFirstCall:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        return import_module(f"attncourse.rungs.{self.module}").attention
+        name = f"attncourse.rungs.{self.module}"
+        # torch.compile can follow a look-up, but not an import.
+        return (sys.modules.get(name) or import_module(name)).attention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)

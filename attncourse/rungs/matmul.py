@@ -62,9 +62,7 @@ def attention(
     rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
     shift = masks.offset(rows.stop, cols.stop, causal_align)
 
-    seen = order.allowed(
-        query, rows, cols, attn_mask, is_causal, shift, hiding.get("window_size")
-    )
+    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, hiding.get("window_size"))
     key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
     scores = scale * (query @ key.swapaxes(-1, -2))  # (..., H, L, S)
     scores, _ = order.finish(

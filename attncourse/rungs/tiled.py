@@ -94,10 +94,13 @@ def _one_block(
     is_causal, q_block = hiding["is_causal"], q[..., rows, :]  # (..., H, l, E)
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
-    # Zeros that autograd traces to the query, so that no keys at all still give gradients.
-    acc = q_block[..., :0] @ v.new_zeros(0, v.shape[-1])  # (..., H, l, Ev)
+    acc = v.new_zeros(*q_block.shape[:-1], v.shape[-1])  # (..., H, l, Ev)
+    blocks = tiles.key_blocks(rows, k.shape[-2], block_kv, is_causal=is_causal, **limits)
+    if not blocks:
+        # Zeros that autograd traces to all three, so that no keys at all still give gradients.
+        acc = acc + (q_block[..., :0].sum() + k[..., :0].sum() + v[..., :0].sum())
 
-    for cols in tiles.key_blocks(rows, k.shape[-2], block_kv, is_causal=is_causal, **limits):
+    for cols in blocks:
         clear = tiles.is_clear(rows, cols, **limits)
         hiding = hiding | {"is_causal": is_causal and not clear}
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)

@@ -1,8 +1,8 @@
 """Fill memory that nobody has written yet with NaN, while a function under test runs.
 
 A kernel that forgets rows of its output often passes tests by luck: fresh memory holds
-zeros, or the right answer of the call before. Here `numpy.empty` and `torch.empty` (with
-their `_like` and `new_` forms) hand out NaN, so what was never written shows.
+zeros, or the right answer of the call before. Here `empty` of NumPy and of torch, in all
+its forms, hands out NaN, so what was never written shows.
 """
 
 from __future__ import annotations
@@ -19,33 +19,27 @@ import numpy as np
 @contextmanager
 def poisoned() -> Iterator[None]:
     """Hand out NaN for uninitialised memory inside a ``with`` block."""
+    torch = sys.modules.get("torch")
+    places: list[tuple[Any, str]] = [(np, "empty"), (np, "empty_like")]
+    if torch is not None:
+        places += [(torch, name) for name in ("empty", "empty_like", "empty_strided")]
+        places.append((torch.Tensor, "new_empty"))
     with ExitStack() as stack:
-        for name in ("empty", "empty_like"):
-            stack.enter_context(patch.object(np, name, _filled(getattr(np, name))))
-        if "torch" in sys.modules:
-            stack.enter_context(_torch_poisoned())
+        for owner, name in places:
+            stack.enter_context(patch.object(owner, name, _filled(getattr(owner, name))))
         yield
 
 
-def _filled(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
-    def make_filled(*args: Any, **kwargs: Any) -> np.ndarray:
+def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function that returns uninitialised memory."""
+
+    def make_filled(*args: Any, **kwargs: Any) -> Any:
         array = make(*args, **kwargs)
-        if array.dtype.kind == "f":
-            array.fill(np.nan)
+        if isinstance(array, np.ndarray):
+            if array.dtype.kind == "f":
+                array.fill(np.nan)
+        elif array.dtype.is_floating_point:
+            array.detach().fill_(float("nan"))
         return array
 
     return make_filled
-
-
-@contextmanager
-def _torch_poisoned() -> Iterator[None]:
-    """Use torch's own switch: with deterministic algorithms, `empty` is filled with NaN."""
-    import torch
-
-    was_on = torch.are_deterministic_algorithms_enabled()
-    only_warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(was_on, warn_only=only_warned)

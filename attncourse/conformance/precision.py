@@ -107,7 +107,7 @@ def _fill() -> None:
 
             def check(subject: Subject, mode: str = mode, length: tuple[int, int] = length) -> None:
                 heads = (4, 2) if "grouped" in mode else (2, 2)
-                size = Size(*length, 24, 16, H=heads[0], Hkv=heads[1])
+                size = Size(*length, 24, 16, B=1, H=heads[0], Hkv=heads[1])
                 inputs = problem(subject, size)
                 for dtype in HALVES:
                     if _usable(subject, dtype):
@@ -119,7 +119,7 @@ def _fill() -> None:
                 check,
                 needs={"half", *MODES[mode].needs},
                 level="full",
-                scores=8 * length[0] * length[1],
+                scores=4 * length[0] * length[1],
             )
 
 

@@ -80,10 +80,10 @@ class Subject:
         return wanted if wanted in self.dtypes else self.dtypes[0]
 
     def native(self, array: Any, dtype: str) -> Any:
-        """Turn an array into one of the function's library; booleans stay booleans."""
-        array = np.asarray(array)
+        """Turn an array into a packed one of the function's library; booleans stay booleans."""
+        array = np.array(array, order="C")
         if self.library == "numpy":
-            return array.copy() if array.dtype == bool else array.astype(dtype)
+            return array if array.dtype == bool else array.astype(dtype)
         import torch
 
         tensor = torch.tensor(array, device=self.device)

@@ -72,7 +72,7 @@ def block_width(width: int) -> int:
     return max(16, 1 << max(width - 1, 0).bit_length())
 
 
-def choose(kernel: str, arch: str, width: int, itemsize: int) -> Tile:
+def choose(kernel: str, arch: str, width: int, itemsize: int, heavy: bool = False) -> Tile:
     """Look up the tile of a kernel.
 
     Parameters
@@ -85,6 +85,8 @@ def choose(kernel: str, arch: str, width: int, itemsize: int) -> Tile:
         The larger of E and Ev.
     itemsize : int
         Bytes in a number: 2, 4 or 8.
+    heavy : bool, default False
+        Masks, softcap, ALiBi or dropout take part: they need registers of their own.
 
     Returns
     -------

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from attncourse.kernels import blocks, launch
+from attncourse.kernels import blocks
+from attncourse.kernels.arguments import Options, common, strides
 from attncourse.kernels.dkdv import dkdv_kernel
 from attncourse.kernels.dq import dq_kernel
 from attncourse.kernels.forward import forward_kernel
-from attncourse.kernels.launch import Options
 from attncourse.kernels.runtime import INTERPRETED, triton
 
 KERNELS = {"forward": forward_kernel, "dkdv": dkdv_kernel, "dq": dq_kernel}
@@ -81,17 +81,18 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
         }
         slopes = torch.empty(2, 8) if features == "everything" else None
     options = Options(width**-0.5, **_FEATURES[features])
-    tile = blocks.choose(kernel, arch, width, query.element_size())
-    common = launch.common_arguments(query, key, key, square.get(features), slopes, options, tile)
+    heavy = features in square
+    tile = blocks.choose(kernel, arch, width, query.element_size(), heavy)
+    shared = common(query, key, key, square.get(features), slopes, options, tile)
     read = {"dout": query, "row_max": rows, "row_sum": rows, "delta": rows}
-    read |= launch.strides("dout", "bhle", query)
+    read |= strides("dout", "bhle", query)
     learned = features == "learned"
     own = {
         "forward": {"out": query, "lse": rows, "row_max_out": rows, "row_sum_out": rows},
         "dkdv": {**read, "dk": key, "dv": key},
         "dq": {**read, "dq": query, "dscores": square["learned"], "STORE_SCORES": learned},
     }
-    return common | own[kernel]
+    return shared | own[kernel]
 
 
 def examine(kernel: str, arch: str, width: int, dtype: str, features: str) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def examine(kernel: str, arch: str, width: int, dtype: str, features: str) -> di
         target=GPUTarget("cuda", int(arch.removeprefix("sm_")), 32),
         options=options,
     )
-    registers, spilled = _resources(compiled.asm["cubin"])
+    registers, spilled = _resources(compiled, arch)
     return {
         "kernel": kernel,
         "arch": arch,
@@ -165,16 +166,21 @@ def _type_of(parameter: Any, value: Any) -> str:
     return "i32" if -(2**31) <= value < 2**31 else "i64"
 
 
-def _resources(cubin: bytes) -> tuple[int, int]:
-    """Read registers a thread, and bytes of local memory: what did not fit into them."""
-    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+def _resources(compiled: Any, arch: str) -> tuple[int, int]:
+    """Assemble once more and read: registers a thread, and bytes spilled from them."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    # wgmma is only there for the variant of the chip that is named sm_90a.
+    target = arch + ("a" if arch == "sm_90" else "")
     with tempfile.TemporaryDirectory() as folder:
-        binary = Path(folder) / "kernel.cubin"
-        binary.write_bytes(cubin)
-        command = [str(tool), "--dump-resource-usage", str(binary)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = {name: int(size) for name, size in re.findall(r"(REG|STACK|LOCAL):(\d+)", said)}
-    return found["REG"], found["STACK"] + found["LOCAL"]
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(compiled.asm["ptx"], encoding="utf-8")
+        command = [str(tool), "-v", f"--gpu-name={target}", str(source), "-o", f"{folder}/cubin"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = re.search(r"Used (\d+) registers", said)
+    spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", said)
+    if registers is None or not spilled:
+        raise RuntimeError(f"wanted ptxas to report registers and spills, got: {said}")
+    return int(registers[1]), sum(map(int, spilled))
 
 
 def _matrix_instruction(ptx: str) -> str:
@@ -185,11 +191,11 @@ def _matrix_instruction(ptx: str) -> str:
 
 
 def main() -> None:
-    """Examine the variants that standard input names, one JSON list a line."""
+    """Examine the variants that the arguments name, each a JSON list, and print results."""
     if INTERPRETED:
         raise SystemExit("nothing is compiled in the interpreter: set TRITON_INTERPRET=0")
-    for line in sys.stdin:
-        print(json.dumps(examine(*json.loads(line))), flush=True)
+    for wanted in sys.argv[1:]:
+        print(json.dumps(examine(*json.loads(wanted))), flush=True)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def dkdv_kernel(
                 queries = load_tile(queries, rows, first, stop, E, BLOCK_E, part != 1, UPCAST)
                 scores = tl.dot(keys, tl.trans(queries), input_precision="ieee", out_dtype=ACC)
                 scores = scores * scale
-                scores, seen = finish_scores(
+                scores, _ = finish_scores(
                     scores,
                     rows[None, :],
                     cols[:, None],

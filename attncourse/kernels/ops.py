@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncourse.kernels import launch, runtime
-from attncourse.kernels.launch import Options
+from attncourse.kernels.arguments import Options
 
 __all__ = ["attention_backward", "attention_forward"]
 

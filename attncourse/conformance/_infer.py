@@ -40,7 +40,7 @@ def subject_of(
     fn: Callable[..., Any] | Rung | str,
     features: Iterable[str] | None = None,
     library: str | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     strict: bool = False,
 ) -> Subject:
     """Wrap a function, a rung or a rung's name for the suite.
@@ -54,8 +54,8 @@ def subject_of(
         default.
     library : {"numpy", "torch"}, optional
         What it takes. Found out by default: NumPy when a call with arrays gives an array.
-    device : str
-        Where tensors are put.
+    device : str, optional
+        Where tensors are put; on the CPU by default, or where a rung needs them.
     strict : bool
         Whether a warning fails a case.
 
@@ -82,7 +82,7 @@ def subject_of(
         library = "torch" if not _takes(fn, "numpy") and _takes(fn, "torch") else "numpy"
     if library not in ("numpy", "torch"):
         raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
-    subject = Subject(name, fn, library, frozenset(), device=device, strict=strict)
+    subject = Subject(name, fn, library, frozenset(), device=device or "cpu", strict=strict)
     subject.two_axes = _answers(fn, library) or not _answers(fn, library, (2, 3))
     subject.features, subject.found_by = _known(features) if features else _found(subject)
     return subject
@@ -96,7 +96,9 @@ def _rung_behind(fn: Any) -> Rung | None:
     return None
 
 
-def _rung_subject(rung: Rung, features: Iterable[str] | None, device: str, strict: bool) -> Subject:
+def _rung_subject(
+    rung: Rung, features: Iterable[str] | None, device: str | None, strict: bool
+) -> Subject:
     limits = limits_of(rung.name)
     extras = {"scale"} | _HALF | ({"grad_twice"} if limits.grad_twice else set())
     declared = rung.features | extras
@@ -106,7 +108,7 @@ def _rung_subject(rung: Rung, features: Iterable[str] | None, device: str, stric
         library=rung.library,
         features=_known(features)[0] if features else declared,
         found_by="given" if features else "declared in LADDER",
-        device=device,
+        device=device or limits.device,
         dtypes=limits.dtypes,
         max_scores=limits.max_scores,
         max_gradcheck=limits.max_gradcheck,

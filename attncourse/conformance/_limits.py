@@ -34,6 +34,10 @@ class Limits:
         Types the rung computes in.
     needs : str or None
         A package without which the rung cannot run.
+    device : str
+        Where its tensors must be.
+    slow : bool
+        Whether its tests take more than a few seconds.
     """
 
     max_scores: int | None = None
@@ -41,6 +45,8 @@ class Limits:
     grad_twice: bool = False
     dtypes: tuple[str, ...] = ("float64", "float32", "float16", "bfloat16")
     needs: str | None = None
+    device: str = "cpu"
+    slow: bool = False
 
 
 def _on_gpu() -> bool:
@@ -48,9 +54,9 @@ def _on_gpu() -> bool:
     return torch is not None and torch.cuda.is_available()
 
 
-_INTERPRETED = Limits(max_scores=25_000, max_gradcheck=60, needs="triton")
+_INTERPRETED = Limits(max_scores=25_000, max_gradcheck=60, needs="triton", slow=True)
 # Tensor cores have no float64 products, so native kernels start at float32.
-_NATIVE = Limits(dtypes=("float32", "float16", "bfloat16"), needs="triton")
+_NATIVE = Limits(dtypes=("float32", "float16", "bfloat16"), needs="triton", device="cuda")
 
 _LIMITS = {
     "loops": Limits(max_scores=30_000),

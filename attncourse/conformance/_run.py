@@ -57,7 +57,7 @@ def run(
     *,
     library: str | None = None,
     only: str | Iterable[str] = "",
-    device: str = "cpu",
+    device: str | None = None,
     strict: bool = False,
 ) -> Report:
     """Run an attention function through the suite.
@@ -79,8 +79,8 @@ def run(
         What the function takes. By default NumPy, unless it only answers with tensors.
     only : str or iterable of str
         Run only cases whose name starts so, such as "exact" or "exact/causal".
-    device : str
-        Where tensors are put.
+    device : str, optional
+        Where tensors are put; on the CPU by default, or where a rung needs them.
     strict : bool
         Whether a warning fails a case.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -71,9 +71,8 @@ class Subject:
     two_axes: bool = True
 
     def has(self, *features: str) -> bool:
-        """Tell whether every feature named is there; "torch" asks for the library."""
-        torch = {"torch"} if self.library == "torch" else set()
-        return set(features) <= self.features | torch
+        """Tell whether every feature named is there; so are "torch" and "float64"."""
+        return set(features) <= self.features | {self.library, *self.dtypes}
 
     def dtype(self, wanted: str) -> str:
         """Return the type to test in when `wanted` is not available."""
@@ -139,7 +138,7 @@ class Subject:
         rest = {name: arg for name, arg in natives.items() if name in options}
         with poisoned(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            loud = "warn" if self.strict else "ignore"
+            loud: Literal["warn", "ignore"] = "warn" if self.strict else "ignore"
             with np.errstate(divide=loud, over=loud, invalid=loud, under="ignore"):
                 result = self.function(*inputs, **{**options, **rest})
         if self.strict:

@@ -32,6 +32,8 @@ MODES_HERE = (
     "everything",
 )
 
+QUICK = ("plain", "causal", "grouped", "bool-mask")
+
 
 def _sizes(mode: str) -> tuple[Size, Size]:
     """Return a small size for finite differences and a ragged one for autograd."""
@@ -40,8 +42,10 @@ def _sizes(mode: str) -> tuple[Size, Size]:
     return small, Size(18, 35, 8, 5, B=2, H=4 if grouped else 2, Hkv=2)
 
 
-def _by_differences(subject: Subject, inputs: Problem, twice: bool, **options: Any) -> None:
-    """Run torch's gradcheck, finite differences in float64."""
+def _by_differences(
+    subject: Subject, inputs: Problem, twice: bool, fast: bool, **options: Any
+) -> None:
+    """Run torch's gradcheck: finite differences in float64, fast ones in random directions."""
     from torch.autograd import gradcheck, gradgradcheck
 
     natives = leaves(subject, inputs, "float64")
@@ -54,7 +58,7 @@ def _by_differences(subject: Subject, inputs: Problem, twice: bool, **options: A
 
     check = gradgradcheck if twice else gradcheck
     try:
-        check(function, tuple(natives.values()))
+        check(function, tuple(natives.values()), fast_mode=fast)
     except RuntimeError as error:
         text = " ".join(str(error).split())
         raise Mismatch("gradcheck", "finite differences and backward to agree", text) from error
@@ -67,12 +71,10 @@ def _fill() -> None:
         def by_differences(
             subject: Subject, mode: str = mode, size: Size = small, twice: bool = False
         ) -> None:
-            if subject.dtype("float64") != "float64":
-                return
             inputs = problem(subject, size)
             options = {**MODES[mode].options(inputs)}
             options.pop("return_lse", None)
-            _by_differences(subject, inputs, twice, **options)
+            _by_differences(subject, inputs, twice, mode not in QUICK, **options)
 
         def by_autograd(subject: Subject, mode: str = mode, size: Size = ragged) -> None:
             inputs = problem(subject, size)
@@ -83,12 +85,12 @@ def _fill() -> None:
             check(subject, twice=True)
 
         needs = GRAD | MODES[mode].needs
-        level = "quick" if mode in ("plain", "causal", "grouped", "bool-mask") else "full"
+        level = "quick" if mode in QUICK else "full"
         THEME.add(
             f"finite-differences-{mode}",
             f"gradcheck in float64, {mode}",
             by_differences,
-            needs=needs,
+            needs=needs | {"float64"},
             level=level,
             scores=small.scores,
             gradcheck=True,
@@ -106,7 +108,7 @@ def _fill() -> None:
                 f"second-derivatives-{mode}",
                 f"gradgradcheck in float64, {mode}",
                 twice,
-                needs=needs | {"grad_twice"},
+                needs=needs | {"grad_twice", "float64"},
                 level="full",
                 scores=small.scores,
                 gradcheck=True,

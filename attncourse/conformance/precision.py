@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from attncourse import reference
+from attncourse.conformance._backward import NAMES, gradients, output_gradient, plain_gradients
 from attncourse.conformance._case import Theme
 from attncourse.conformance._check import close, true
 from attncourse.conformance._modes import MODES
@@ -171,3 +172,39 @@ def _half_long(subject: Subject) -> None:
     value[:, 1] = np.tile([1.0, 0.0], 2049)
     out = subject.call(query, key, value, dtype="float16").out
     close("out in float16", out, [[1.0, 0.5]], EPS["float16"] / 2)
+
+
+@THEME.case(
+    "half-gradients",
+    "float16 and bfloat16: at most twice plain PyTorch's error",
+    needs={"half", "grad", "torch"},
+    level="full",
+)
+def _half(subject: Subject) -> None:
+    inputs = problem(subject, Size(17, 33, 24, 16))
+    upstream = output_gradient(inputs)
+    for dtype in ("float16", "bfloat16"):
+        seen = inputs.map(lambda array, dtype=dtype: to_numpy(subject.native(array, dtype)))
+        pushed = to_numpy(subject.native(upstream, dtype))
+        right = plain_gradients(seen, pushed, "float64", {})
+        plain_half = plain_gradients(seen, pushed, dtype, {})
+        came = gradients(subject, seen, pushed, dtype)
+        for name in NAMES:
+            error = float(np.abs(plain_half[name] - right[name]).max())
+            allowed = 2 * error + EPS[dtype] / 2 * largest(right[name])
+            close(f"gradient of {name} in {dtype}", came[name], right[name], allowed)
+
+
+@THEME.case(
+    "half-sum-over-512-rows",
+    "a gradient that adds up 512 rows is not collected in bfloat16: 4,096 + 16 is not 4,096",
+    needs={"half", "grad", "torch"},
+    level="full",
+    scores=512,
+)
+def _half_sum(subject: Subject) -> None:
+    inputs = Problem(np.zeros((512, 4)), np.zeros((1, 4)), np.ones((1, 2)))
+    upstream = np.ones((512, 2))
+    upstream[0] = 4096
+    came = gradients(subject, inputs, upstream, "bfloat16")
+    close("gradient of value", came["value"], [[4607.0, 4607.0]], EPS["bfloat16"] / 2 * 4607)

@@ -154,7 +154,7 @@ class PagedKVCache:
         tables = [self._table(number) for number in sequences]
         device, width = self.key_pages.device, max(map(len, tables), default=0)
         rows = [table + [-1] * (width - len(table)) for table in tables]
-        block_table = torch.tensor(rows, dtype=torch.long, device=device).reshape(-1, width)
+        block_table = torch.tensor(rows, dtype=torch.long, device=device).reshape(len(rows), width)
         lengths = torch.tensor([self._lengths[number] for number in sequences], device=device)
         return block_table, lengths.long()
 

@@ -151,7 +151,8 @@ def keys_read(problem: Problem, block_q: int) -> float:
     float
         (visible area) / `block_q`, plus half of the keys at the two slanted edges: a block
         reads all the keys that any of its queries sees. Without a mask, S for each block;
-        under a causal mask with L = S = n, n·(n / block_q + 1) / 2.
+        under a causal mask with L = S = n, n·(n / block_q + 1) / 2. Exact where the edges
+        bend at the borders of blocks; else each bend adds at most `block_q` / 8 keys.
     """
     num_blocks = -(-problem.seq_len_q // block_q)
     if not problem.is_causal:

@@ -7,6 +7,7 @@ the same round", below 1 where PyTorch wins. A missing figure says why in its co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,23 +70,20 @@ def _calls(seq_len: int, is_causal: bool, backward: bool) -> dict[str, Callable[
         if stores and scores_bytes > TOO_LARGE[rung.library]:
             continue
         if rung.library == "torch":
-            calls[name] = both(_call(rung.function, (q, k, v), is_causal))
+            calls[name] = both(partial(rung.function, q, k, v, is_causal=is_causal))
         elif name == "by_hand" and backward:
             calls[name] = _by_hand(q, k, v, grad, is_causal)
         elif not backward:
-            calls[name] = _call(rung.function, tuple(x.numpy() for x in (q, k, v)), is_causal)
+            arrays = (x.numpy() for x in (q, k, v))
+            calls[name] = partial(rung.function, *arrays, is_causal=is_causal)
     return calls
 
 
-def _call(function: Any, inputs: tuple, is_causal: bool) -> Callable[[], Any]:
-    return lambda: function(*inputs, is_causal=is_causal)
-
-
 def _by_hand(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, is_causal: bool) -> Callable[[], Any]:
-    arrays = [x.detach().numpy() for x in (q, k, v)]
+    query, key, value = (x.detach().numpy() for x in (q, k, v))
 
     def call() -> Any:
-        *_, kept = by_hand.attention_forward(*arrays, is_causal=is_causal)
+        *_, kept = by_hand.attention_forward(query, key, value, is_causal=is_causal)
         return by_hand.attention_backward(grad.numpy(), kept)
 
     return call
@@ -125,13 +123,12 @@ def window(*, lengths: Sequence[int] = (1024, 2048, 4096), seconds: float = 2.0)
             q, k, v = (torch.randn(1, NUM_HEADS, seq_len, HEAD_DIM) for _ in range(3))
             mask = torch.from_numpy(masks.window(seq_len, size=size))
             limits: dict[str, Any] = {"is_causal": True, "window_size": size}
-            calls = {
-                "sdpa + mask": lambda q=q, k=k, v=v, m=mask: sdpa(q, k, v, m),
-                "sdpa causal": lambda q=q, k=k, v=v: sdpa(q, k, v, is_causal=True),
+            calls: dict[str, Callable[[], Any]] = {
+                "sdpa + mask": partial(sdpa, q, k, v, mask),
+                "sdpa causal": partial(sdpa, q, k, v, is_causal=True),
             }
             for name in ("strips", "tiled"):
-                function = rungs.by_name(name).function
-                calls[name] = lambda f=function, a=(q, k, v), b=limits: f(*a, **b)
+                calls[name] = partial(rungs.by_name(name).function, q, k, v, **limits)
             times = interleaved(calls, seconds=seconds)
             faster = ratios(times, "sdpa + mask")
             row: dict[str, Any] = {"n": seq_len, "W": size, "strips ms": 1e3 * min(times["strips"])}
@@ -151,9 +148,9 @@ def decode(
             k, v = (torch.randn(1, num_kv_heads, seq_len, HEAD_DIM) for _ in range(2))
             folded = q.view(1, num_kv_heads, -1, HEAD_DIM)
             calls: dict[str, Callable[[], Any]] = {
-                "sdpa": lambda q=q, k=k, v=v: sdpa(q, k, v, enable_gqa=True),
-                "sdpa, folded by hand": lambda q=folded, k=k, v=v: sdpa(q, k, v),
-                "decode": lambda q=q, k=k, v=v: decode_step(q, k, v),
+                "sdpa": partial(sdpa, q, k, v, enable_gqa=True),
+                "sdpa, folded by hand": partial(sdpa, folded, k, v),
+                "decode": partial(decode_step, q, k, v),
             }
             times = interleaved(calls, seconds=seconds, rounds=100)
             row: dict[str, Any] = {"n": seq_len, "heads": f"{num_heads}/{num_kv_heads}"}

@@ -219,5 +219,5 @@ def _kind(rung: str) -> str:
     for kind, names in (("materialised", MATERIALISED), ("strips", _STRIPS), ("tiled", _TILED)):
         if rung in names or rung == kind:
             return kind
-    names = sorted(MATERIALISED | _STRIPS | _TILED)
-    raise ValueError(f"no cost is known for rung {rung!r}; there is one for {names}")
+    known = sorted(MATERIALISED | _STRIPS | _TILED)
+    raise ValueError(f"no cost is known for rung {rung!r}; there is one for {known}")

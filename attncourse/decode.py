@@ -12,7 +12,7 @@ Left out: dropout, and thrift with gradients; nobody trains with a cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -85,7 +85,7 @@ def decode(
 
     ends = _ends(lengths, query, key.shape[-2])
     options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    out, lse = _decode(query, read, key.shape[1], key.shape[-2], value.shape[-1], ends, *options)
+    out, lse = _decode(query, read, key.shape[-2], value.shape[-1], ends, options)
     return (out, lse) if return_lse else out
 
 
@@ -152,36 +152,42 @@ def paged_decode(
 
     seq_len_kv = int(ends.max()) if ends.numel() else 0
     options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    shape = key_pages.shape[1], seq_len_kv, value_pages.shape[-1]
-    out, lse = _decode(query, read, *shape, ends, *options)
+    out, lse = _decode(query, read, seq_len_kv, value_pages.shape[-1], ends, options)
     return (out, lse) if return_lse else out
+
+
+class _Options(NamedTuple):
+    """What a call fixes beside its arrays."""
+
+    scale: float
+    window_size: int | None
+    softcap: float | None
+    slopes: Tensor | None
+    split: int
 
 
 def _decode(
     query: Tensor,
     read: Callable[[slice], tuple[Tensor, Tensor]],
-    num_kv_heads: int,
     seq_len_kv: int,
     value_width: int,
     ends: Tensor,
-    scale: float,
-    window_size: int | None,
-    softcap: float | None,
-    slopes: Tensor | None,
-    split: int,
+    options: _Options,
 ) -> tuple[Tensor, Tensor]:
     """Attend to one part of the keys after the other, and merge."""
-    q = query.to(torch.promote_types(query.dtype, torch.float32)) * scale
+    q = query.to(torch.promote_types(query.dtype, torch.float32)) * options.scale
     out = q.new_zeros(*q.shape[:-1], value_width)  # (B, H, L, Ev)
     lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
     places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
     own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
     stop = min(seq_len_kv, int(ends.max()) if ends.numel() else 0)
-    first = 0 if window_size is None or stop == 0 else int(own.min()) - window_size + 1
-    for number, cols in enumerate(tiles.blocks(max(first, 0), stop, split)):
+    first = 0
+    if options.window_size is not None and stop:
+        first = max(0, int(own.min()) - options.window_size + 1)
+    for number, cols in enumerate(tiles.blocks(first, stop, options.split)):
         k, v = (block.to(q.dtype) for block in read(cols))  # (B, Hkv, s, E), (B, Hkv, s, Ev)
         gap = own - torch.arange(cols.start, cols.stop, device=q.device)  # (B, 1, L, s)
-        part = _attend(q, k, v, gap, window_size, softcap, slopes)
+        part = _attend(q, k, v, gap, options)
         out, lse = softmax.merge(out, lse, *part) if number else part
     return out.to(query.dtype), lse
 
@@ -191,19 +197,17 @@ def _attend(
     k: Tensor,
     v: Tensor,
     gap: Tensor,
-    window_size: int | None,
-    softcap: float | None,
-    slopes: Tensor | None,
+    options: _Options,
 ) -> tuple[Tensor, Tensor]:
     """Attend to one part of the keys, which stand `gap` behind the queries."""
-    seen = masks.visible(gap, window_size)  # (B, 1, L, s)
+    seen = masks.visible(gap, options.window_size)  # (B, 1, L, s)
     mask = None if bool(seen.all()) else seen
-    if slopes is not None:
-        mask = torch.where(seen, -slopes[..., None, None] * gap.abs(), -torch.inf)
+    if options.slopes is not None:
+        mask = torch.where(seen, -options.slopes[..., None, None] * gap.abs(), -torch.inf)
     rows, cols = slice(0, q.shape[-2]), slice(0, k.shape[-2])
     k, v = order.cut_seen(k, v, rows, cols, attn_mask=mask)
     scores = tiles.by_group(q, k.mT)  # (B, H, L, s)
-    scores, _ = order.finish(scores, rows, cols, attn_mask=mask, softcap=softcap)
+    scores, _ = order.finish(scores, rows, cols, attn_mask=mask, softcap=options.softcap)
     nothing = scores.new_zeros(*scores.shape[:-1], 1)  # (B, H, L, 1)
     row_max, row_sum, weights, _ = softmax.fold_block(nothing - torch.inf, nothing, scores)
     blind = row_sum == 0
@@ -236,7 +240,7 @@ def _check_options(
     softcap: float | None,
     alibi_slopes: Any,
     split: int,
-) -> tuple[float, int | None, float | None, Tensor | None, int]:
+) -> _Options:
     """Check what is not an array, and bring the slopes to the query's device."""
     _validate.options(0.0, True, "bottom_right", window_size, softcap, None)
     if split < 1:
@@ -246,4 +250,4 @@ def _check_options(
         alibi_slopes = torch.as_tensor(alibi_slopes, dtype=wide, device=query.device)
         _validate.slopes(alibi_slopes, tuple(query.shape))
     scale = query.shape[-1] ** -0.5 if scale is None else scale
-    return scale, window_size, softcap, alibi_slopes, split
+    return _Options(scale, window_size, softcap, alibi_slopes, split)

@@ -58,7 +58,7 @@ def peak_memory(
     subprocess.TimeoutExpired
         When it takes too long.
     """
-    job = {"rung": rung, "shape": (1, num_heads, seq_len, head_dim)}
+    job: dict[str, Any] = {"rung": rung, "shape": (1, num_heads, seq_len, head_dim)}
     job |= {"is_causal": is_causal, "backward": backward}
     command = [sys.executable, "-m", "attncourse.peak_memory", json.dumps(job)]
     places = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
@@ -87,8 +87,10 @@ def _child(job: dict[str, Any]) -> int:
         if numpy:
             inputs = [x.numpy() for x in inputs]
 
+        options: dict[str, Any] = {"is_causal": job["is_causal"], "rung": job["rung"]}
+
         def work() -> None:
-            out = attention(*inputs, is_causal=job["is_causal"], rung=job["rung"])
+            out = attention(*inputs, **options)
             if job["backward"]:
                 torch.autograd.grad(out.sum(), inputs)
 

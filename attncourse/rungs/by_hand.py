@@ -101,7 +101,7 @@ def attention_forward(
     shift = masks.offset(rows.stop, cols.stop, causal_align)
     seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, window_size)
     k, v = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
-    limits = {"is_causal": is_causal, "shift": shift, "window_size": window_size}
+    limits: dict[str, Any] = {"is_causal": is_causal, "shift": shift, "window_size": window_size}
 
     scores = scale * tiles.by_group(query, k.swapaxes(-1, -2))  # (..., H, L, S)
     scores, _ = order.finish(

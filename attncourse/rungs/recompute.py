@@ -33,6 +33,15 @@ class Settings(NamedTuple):
     block_kv: int
 
 
+class _Rows(NamedTuple):
+    """What the backward pass takes of a block of queries, (..., H, l, ·) each."""
+
+    q: Tensor
+    grad_out: Tensor
+    lse: Tensor
+    average: Tensor
+
+
 def attention(
     query: Tensor,
     key: Tensor,
@@ -134,8 +143,8 @@ class _Recompute(torch.autograd.Function):
             )
         ]
         for rows in tiles.blocks(0, query.shape[-2], settings.block_q):
-            block = tuple(x[..., rows, :] for x in (inputs[0], grad_out, lse, average))
-            _send_back(*block, *inputs[1:3], rows, settings, grads)
+            block = _Rows(*(x[..., rows, :] for x in (inputs[0], grad_out, lse, average)))
+            _send_back(block, inputs[1], inputs[2], rows, settings, grads)
         return *(g if g is None else g.to(query.dtype) for g in grads[:3]), *grads[3:], None
 
 
@@ -160,10 +169,7 @@ def _attend(
 
 
 def _send_back(
-    q_block: Tensor,
-    grad_out: Tensor,
-    lse: Tensor,
-    average: Tensor,
+    block: _Rows,
     k: Tensor,
     v: Tensor,
     rows: slice,
@@ -171,6 +177,7 @@ def _send_back(
     grads: list[Any],
 ) -> None:
     """Take a block of queries past its keys again, and add to the gradients."""
+    q_block, grad_out, lse, average = block
     scale, num_kv_heads = settings.scale, k.shape[-3] if k.ndim > 2 else 1
     grad_q, grad_k, grad_v = grads[:3]
     for cols, hiding in _tiles(rows, k.shape[-2], settings):

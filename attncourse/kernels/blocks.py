@@ -44,21 +44,58 @@ class Tile:
 
 _INTERPRETED = Tile(64, 64)
 
-# By GPU and bytes in a number; then by kernel; then for head widths up to 64, 128, 256.
-_TABLE: dict[tuple[str, int], dict[str, tuple[Tile, Tile, Tile]]] = {
-    ("sm_90", 2): {
-        "forward": (Tile(128, 128, 8, 3), Tile(128, 64, 8, 3), Tile(128, 64, 8, 2)),
-        "dkdv": (Tile(64, 128, 8, 2), Tile(64, 64, 8, 2), Tile(32, 64, 8, 1)),
-        "dq": (Tile(128, 64, 8, 2), Tile(128, 64, 8, 2), Tile(64, 32, 8, 1)),
+# For half types: by GPU, by kernel, and for head widths up to 64, 128 and 256.
+_Rows = dict[str, tuple[Tile, Tile, Tile]]
+_LIGHT: dict[str, _Rows] = {
+    "sm_90": {
+        "forward": (Tile(128, 128, 8, 3), Tile(128, 64, 8, 3), Tile(128, 32, 8, 2)),
+        "dkdv": (Tile(64, 128, 8, 2), Tile(32, 128, 8, 2), Tile(32, 32, 8, 1)),
+        "dq": (Tile(128, 64, 8, 3), Tile(128, 64, 8, 2), Tile(128, 16, 8, 2)),
     },
-    ("sm_80", 2): {
-        "forward": (Tile(128, 64, 4, 3), Tile(128, 64, 8, 2), Tile(64, 32, 4, 2)),
-        "dkdv": (Tile(64, 64, 4, 2), Tile(64, 64, 8, 1), Tile(32, 32, 8, 1)),
-        "dq": (Tile(64, 64, 4, 2), Tile(64, 64, 8, 1), Tile(32, 32, 8, 1)),
+    "sm_86": {
+        "forward": (Tile(128, 128, 8, 3), Tile(128, 64, 8, 3), Tile(64, 32, 8, 2)),
+        "dkdv": (Tile(32, 128, 8, 2), Tile(32, 64, 8, 2), Tile(32, 32, 8, 1)),
+        "dq": (Tile(128, 64, 8, 3), Tile(64, 64, 8, 2), Tile(64, 32, 8, 1)),
+    },
+    "sm_80": {
+        "forward": (Tile(128, 128, 8, 3), Tile(128, 64, 8, 3), Tile(64, 32, 8, 2)),
+        "dkdv": (Tile(32, 128, 8, 2), Tile(32, 64, 8, 2), Tile(32, 32, 8, 1)),
+        "dq": (Tile(128, 64, 8, 3), Tile(64, 64, 8, 2), Tile(64, 32, 8, 2)),
+    },
+    "sm_75": {
+        "forward": (Tile(64, 64, 4, 1), Tile(64, 32, 4, 1), Tile(32, 32, 8, 1)),
+        "dkdv": (Tile(32, 64, 4, 1), Tile(32, 32, 8, 1), Tile(16, 16, 8, 1)),
+        "dq": (Tile(64, 32, 4, 1), Tile(32, 32, 4, 1), Tile(16, 16, 4, 1)),
     },
 }
+# The same where masks, softcap, ALiBi or dropout want registers of their own.
+_OLDER_HEAVY: _Rows = {
+    "forward": (Tile(64, 16, 4, 1), Tile(64, 32, 8, 2), Tile(32, 16, 8, 1)),
+    "dkdv": (Tile(32, 64, 4, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1)),
+    "dq": (Tile(64, 32, 8, 1), Tile(32, 16, 4, 1), Tile(32, 16, 8, 1)),
+}
+_HEAVY: dict[str, _Rows] = {
+    "sm_90": {
+        "forward": (Tile(128, 32, 8, 1), Tile(128, 16, 8, 1), Tile(32, 16, 8, 1)),
+        "dkdv": (Tile(32, 64, 4, 1), Tile(16, 32, 4, 1), Tile(16, 32, 8, 1)),
+        "dq": (Tile(64, 32, 4, 1), Tile(128, 16, 8, 1), Tile(32, 16, 8, 1)),
+    },
+    "sm_86": _OLDER_HEAVY,
+    "sm_80": _OLDER_HEAVY,
+    "sm_75": {
+        "forward": (Tile(32, 32, 4, 1), Tile(32, 16, 4, 1), Tile(16, 16, 4, 1)),
+        "dkdv": (Tile(16, 32, 4, 1), Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
+        "dq": (Tile(32, 16, 4, 1), Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)),
+    },
+}
+# Float32 and float64 are multiplied without TF32, outside the matrix units, on any GPU.
+_WIDE_NUMBERS: _Rows = {
+    "forward": (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+    "dkdv": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+    "dq": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+}
 
-_override: ContextVar[tuple[int, int] | None] = ContextVar("tile", default=None)
+_override: ContextVar[Tile | None] = ContextVar("tile", default=None)
 
 
 def block_width(width: int) -> int:
@@ -96,29 +133,41 @@ def choose(kernel: str, arch: str, width: int, itemsize: int, heavy: bool = Fals
     Raises
     ------
     NotImplementedError
-        For heads wider than the widest in the table, on a GPU.
+        For heads too wide for a GPU's shared memory.
     """
     forced = _override.get()
+    if forced is not None:
+        return forced
     if arch == "interpreter":
-        return _INTERPRETED if forced is None else Tile(*forced)
-    if width > WIDTHS[-1]:
+        return _INTERPRETED
+    widest = _widest(arch, itemsize)
+    if width > widest:
         raise NotImplementedError(
-            f"the Triton kernels take heads of width up to {WIDTHS[-1]} on a GPU, got {width}; "
-            "take rung='recompute'"
+            f"the Triton kernels take heads of width up to {widest} on {arch} for numbers of "
+            f"{itemsize} bytes, got {width}; take rung='recompute'"
         )
     column = next(i for i, widest in enumerate(WIDTHS) if width <= widest)
-    tile = _TABLE[arch, itemsize][kernel][column]
-    return tile if forced is None else Tile(*forced, tile.num_warps, 1)
+    if itemsize > 2:
+        return _WIDE_NUMBERS[kernel][column]
+    return (_HEAVY if heavy else _LIGHT)[arch][kernel][column]
+
+
+def _widest(arch: str, itemsize: int) -> int:
+    """Tell which heads fit into shared memory in the narrowest tiles."""
+    widest = WIDTHS[-1] if itemsize <= 4 else WIDTHS[-1] // 2
+    return widest // 2 if arch == "sm_75" and itemsize > 2 else widest
 
 
 @contextmanager
-def use(block_m: int, block_n: int) -> Iterator[None]:
-    """Force the size of the tiles inside a `with`, for tests that want ragged ones.
+def use(block_m: int, block_n: int, num_warps: int = 4, num_stages: int = 1) -> Iterator[None]:
+    """Force the tile inside a `with`: small ones for tests, others to measure them.
 
     Parameters
     ----------
     block_m, block_n : int
         Powers of two, at least 16.
+    num_warps, num_stages : int
+        As in `Tile`.
 
     Raises
     ------
@@ -128,7 +177,7 @@ def use(block_m: int, block_n: int) -> Iterator[None]:
     for size in (block_m, block_n):
         if size < 16 or size & (size - 1):
             raise ValueError(f"a tile side must be a power of two, at least 16; got {size}")
-    token = _override.set((block_m, block_n))
+    token = _override.set(Tile(block_m, block_n, num_warps, num_stages))
     try:
         yield
     finally:

@@ -101,7 +101,7 @@ def dkdv_kernel(
     if MASK != "none":
         mask += batch * mask_stride_b
         busy += batch * busy_stride_b + wide(col0 // BLOCK_N) * busy_stride_s
-    scale = tl.to_tensor(scale_high).to(ACC) + tl.to_tensor(scale_low).to(ACC)
+    scale = tl.cast(scale_high, ACC) + tl.cast(scale_low, ACC)
 
     keys = tile_pointers(k, k_stride_s, k_stride_e, BLOCK_N, BLOCK_E)
     keys = load_tile(keys, cols, 0, seq_len_kv, E, BLOCK_E, True, UPCAST)
@@ -173,12 +173,10 @@ def dkdv_kernel(
                 weights = weigh(scores, peak[None, :], total[None, :], FOLDED)
                 douts = do_tile + head * dout_stride_h + at * dout_stride_l
                 douts = load_tile(douts, rows, first, stop, EV, BLOCK_EV, part != 1, UPCAST)
-                dweights = tl.dot(values, tl.trans(douts), input_precision="ieee", out_dtype=ACC)
                 dropped = weights
                 if KEEP_SCALE != 1.0:
                     kept = keep(seed, batch, head, rows[None, :], cols[:, None], threshold)
                     dropped = tl.where(kept, weights * KEEP_SCALE, 0.0)
-                    dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
                 dvalues = tl.dot(
                     dropped.to(douts.dtype),
                     douts,
@@ -186,6 +184,9 @@ def dkdv_kernel(
                     input_precision="ieee",
                     out_dtype=ACC,
                 )
+                dweights = tl.dot(values, tl.trans(douts), input_precision="ieee", out_dtype=ACC)
+                if KEEP_SCALE != 1.0:
+                    dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
                 dtile = weights * (dweights - shared[None, :])
                 if SOFTCAP != 0.0:
                     bent = scores / SOFTCAP

@@ -109,7 +109,7 @@ def dq_kernel(
     if ALIBI:
         slope = tl.load(slopes + batch * slopes_stride_b + head * slopes_stride_h).to(ACC)
         slope = slope * LOG2E if FOLDED else slope
-    scale = tl.to_tensor(scale_high).to(ACC) + tl.to_tensor(scale_low).to(ACC)
+    scale = tl.cast(scale_high, ACC) + tl.cast(scale_low, ACC)
 
     queries = tile_pointers(q, q_stride_l, q_stride_e, BLOCK_M, BLOCK_E)
     queries = load_tile(queries, rows, 0, seq_len_q, E, BLOCK_E, True, UPCAST)

@@ -20,7 +20,7 @@ LN2 = tl.constexpr(0.6931471805599453)
 @triton.jit
 def wide(number):
     """Give an offset 64 bits: 2**31 numbers are soon reached. Loop counters may be Python's."""
-    return tl.to_tensor(number).to(tl.int64)
+    return tl.cast(number, tl.int64)
 
 
 @triton.jit

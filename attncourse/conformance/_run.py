@@ -21,6 +21,7 @@ THEMES = (
     "exact",
     "order",
     "shapes",
+    "long",
     "layouts",
     "values",
     "metamorphic",

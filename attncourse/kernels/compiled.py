@@ -84,10 +84,10 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
     heavy = features in square
     tile = blocks.choose(kernel, arch, width, query.element_size(), heavy)
     shared = common(query, key, key, square.get(features), slopes, options, tile)
-    read = {"dout": query, "row_max": rows, "row_sum": rows, "delta": rows}
+    read: dict[str, Any] = {"dout": query, "row_max": rows, "row_sum": rows, "delta": rows}
     read |= strides("dout", "bhle", query)
     learned = features == "learned"
-    own = {
+    own: dict[str, dict[str, Any]] = {
         "forward": {"out": query, "lse": rows, "row_max_out": rows, "row_sum_out": rows},
         "dkdv": {**read, "dk": key, "dv": key},
         "dq": {**read, "dq": query, "dscores": square["learned"], "STORE_SCORES": learned},

@@ -104,7 +104,7 @@ def backward(
     delta = torch.empty_like(row_max)
     _delta(out, dout, dlse, delta)
 
-    read = {"dout": dout, "row_max": row_max, "row_sum": row_sum, "delta": delta}
+    read: dict[str, Any] = {"dout": dout, "row_max": row_max, "row_sum": row_sum, "delta": delta}
     read |= strides("dout", "bhle", dout)
     tile = _tile("dkdv", query, value, attn_mask, alibi_slopes, options)
     arguments = common(query, key, value, attn_mask, alibi_slopes, options, tile)

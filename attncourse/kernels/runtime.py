@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from types import ModuleType
 from typing import Any
 
 __all__ = ["INTERPRETED", "check_device", "device_arch", "tl", "triton"]
@@ -44,7 +43,7 @@ def _check_installed() -> None:
     )
 
 
-def _import_triton(interpreted: bool) -> tuple[ModuleType, Any]:
+def _import_triton(interpreted: bool) -> tuple[Any, Any]:
     """Import Triton in the wanted mode, or find out that somebody was faster.
 
     Raises

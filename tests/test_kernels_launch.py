@@ -1,9 +1,6 @@
-"""What kernels read and skip, and where they start: counted in the interpreter."""
+"""What kernels read and skip: counted in the interpreter."""
 
 import mmap
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -103,42 +100,3 @@ def test_the_scale_keeps_its_float64_digits():
     out = attention(query, query, query, scale=1 / 3, rung="triton")
     expected = reference.attention(query, query, query, scale=1 / 3)
     torch.testing.assert_close(out, torch.from_numpy(expected), rtol=1e-14, atol=1e-14)
-
-
-def start_python(code, **environment):
-    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        command, env=env | environment, capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-def test_without_a_gpu_the_interpreter_is_chosen():
-    done = start_python("from attncourse.kernels import runtime; print(runtime.INTERPRETED)")
-    assert done.stdout.strip() == "True", done.stderr
-
-
-def test_triton_imported_too_early_is_an_error():
-    done = start_python("import triton, attncourse.rungs.triton")
-    assert done.returncode == 1
-    assert "imported natively before" in done.stderr
-    assert "TRITON_INTERPRET=1" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("platform", "said"), [("linux", r"attncourse\[triton\]"), ("win32", "no wheels for Windows")]
-)
-def test_without_triton_the_error_says_what_to_do(monkeypatch, platform, said):
-    monkeypatch.setattr(runtime.sys, "platform", platform)
-    monkeypatch.setattr(runtime.sys, "modules", {})
-    monkeypatch.setattr(runtime.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=said):
-        runtime._check_installed()
-
-
-def test_native_kernels_refuse_tensors_on_the_cpu(monkeypatch):
-    monkeypatch.setattr(runtime, "INTERPRETED", False)
-    query = torch.randn(1, 1, 3, 2)
-    for rung in ("triton", "triton_forward"):
-        with pytest.raises(ValueError, match="want tensors on a CUDA device, got one on cpu"):
-            attention(query, query, query, rung=rung)

@@ -76,9 +76,9 @@ def test_the_command_fails_when_a_variant_does_not_fit(monkeypatch, capsys):
     assert "2 variants compiled, 1 do not fit" in capsys.readouterr().out
 
 
-def test_variants_are_the_whole_product_but_for_bfloat16_on_old_chips():
-    assert len(report.variants("sm_90")) == 3 * 3 * 3 * 4
-    assert len(report.variants("sm_75")) == 3 * 3 * 2 * 4
+def test_variants_are_the_whole_product_but_for_wide_heads_in_float32():
+    assert len(report.variants("sm_90")) == 3 * 4 * (3 + 3 + 2)
+    assert report.variants("sm_90", widths=[256], dtypes=["float32"]) == []
 
 
 def test_a_compiler_error_is_reported():

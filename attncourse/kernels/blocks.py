@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["ARCHS", "KERNELS", "WIDTHS", "Tile", "block_width", "choose", "use"]
+__all__ = ["ARCHS", "KERNELS", "WIDTHS", "Tile", "block_width", "choose", "fits", "use"]
 
 KERNELS = ("forward", "dkdv", "dq")
 WIDTHS = (64, 128, 256)
+_ROW_BYTES = 512
 
 # Shared memory that one program may have, in bytes.
-ARCHS = {"sm_75": 65_536, "sm_80": 166_912, "sm_86": 101_376, "sm_90": 232_448}
+ARCHS = {"sm_80": 166_912, "sm_86": 101_376, "sm_90": 232_448}
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,6 @@ _LIGHT: dict[str, _Rows] = {
         "dkdv": (Tile(32, 128, 8, 2), Tile(32, 64, 8, 2), Tile(32, 32, 8, 1)),
         "dq": (Tile(128, 64, 8, 3), Tile(64, 64, 8, 2), Tile(64, 32, 8, 2)),
     },
-    "sm_75": {
-        "forward": (Tile(64, 64, 4, 1), Tile(64, 32, 4, 1), Tile(32, 32, 8, 1)),
-        "dkdv": (Tile(32, 64, 4, 1), Tile(32, 32, 8, 1), Tile(16, 16, 8, 1)),
-        "dq": (Tile(64, 32, 4, 1), Tile(32, 32, 4, 1), Tile(16, 16, 4, 1)),
-    },
 }
 # The same where masks, softcap, ALiBi or dropout want registers of their own.
 _OLDER_HEAVY: _Rows = {
@@ -82,17 +78,12 @@ _HEAVY: dict[str, _Rows] = {
     },
     "sm_86": _OLDER_HEAVY,
     "sm_80": _OLDER_HEAVY,
-    "sm_75": {
-        "forward": (Tile(32, 32, 4, 1), Tile(32, 16, 4, 1), Tile(16, 16, 4, 1)),
-        "dkdv": (Tile(16, 32, 4, 1), Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
-        "dq": (Tile(32, 16, 4, 1), Tile(16, 16, 4, 1), Tile(16, 16, 4, 1)),
-    },
 }
 # Float32 and float64 are multiplied without TF32, outside the matrix units, on any GPU.
-_WIDE_NUMBERS: _Rows = {
-    "forward": (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
-    "dkdv": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
-    "dq": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+_WIDE_NUMBERS: dict[str, tuple[Tile, Tile]] = {
+    "forward": (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1)),
+    "dkdv": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
+    "dq": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
 }
 
 _override: ContextVar[Tile | None] = ContextVar("tile", default=None)
@@ -133,18 +124,17 @@ def choose(kernel: str, arch: str, width: int, itemsize: int, heavy: bool = Fals
     Raises
     ------
     NotImplementedError
-        For heads too wide for a GPU's shared memory.
+        For heads too wide for a GPU's registers.
     """
     forced = _override.get()
     if forced is not None:
         return forced
     if arch == "interpreter":
         return _INTERPRETED
-    widest = _widest(arch, itemsize)
-    if width > widest:
+    if not fits(width, itemsize):
         raise NotImplementedError(
-            f"the Triton kernels take heads of width up to {widest} on {arch} for numbers of "
-            f"{itemsize} bytes, got {width}; take rung='recompute'"
+            f"the Triton kernels take heads of up to {_ROW_BYTES} bytes a position on a GPU, got "
+            f"width {width} at {itemsize} bytes a number; take rung='recompute'"
         )
     column = next(i for i, widest in enumerate(WIDTHS) if width <= widest)
     if itemsize > 2:
@@ -152,10 +142,15 @@ def choose(kernel: str, arch: str, width: int, itemsize: int, heavy: bool = Fals
     return (_HEAVY if heavy else _LIGHT)[arch][kernel][column]
 
 
-def _widest(arch: str, itemsize: int) -> int:
-    """Tell which heads fit into shared memory in the narrowest tiles."""
-    widest = WIDTHS[-1] if itemsize <= 4 else WIDTHS[-1] // 2
-    return widest // 2 if arch == "sm_75" and itemsize > 2 else widest
+def fits(width: int, itemsize: int) -> bool:
+    """Tell whether the table has a tile for a head, that is, one that spills nothing.
+
+    Examples
+    --------
+    >>> fits(256, 2), fits(256, 4), fits(128, 4)
+    (True, False, True)
+    """
+    return width * itemsize <= _ROW_BYTES
 
 
 @contextmanager

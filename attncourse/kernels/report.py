@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
-from attncourse.kernels.blocks import ARCHS, KERNELS, WIDTHS
+from attncourse.kernels.blocks import ARCHS, KERNELS, WIDTHS, fits
 
 __all__ = ["DTYPES", "FEATURES", "add_command", "compile_all", "faults", "render", "variants"]
 
@@ -69,7 +69,7 @@ def variants(
     dtypes: Sequence[str] | None = None,
     features: Sequence[str] | None = None,
 ) -> list[tuple[str, str, int, str, str]]:
-    """List what is to be compiled; everything that is not given is taken whole.
+    """List what is to be compiled; everything that is not given is taken whole, where it fits.
 
     Parameters
     ----------
@@ -88,13 +88,12 @@ def variants(
     >>> variants("sm_80", ["dq"], [64], ["float16"], ["causal"])
     [('dq', 'sm_80', 64, 'float16', 'causal')]
     """
-    # Chips before sm_80 have no bfloat16.
-    usable = [name for name in dtypes or DTYPES if (arch, name) != ("sm_75", "bfloat16")]
     return [
         (kernel, arch, width, dtype, feature)
         for dtype, kernel, width, feature in product(
-            usable, kernels or KERNELS, widths or WIDTHS, features or FEATURES
+            dtypes or DTYPES, kernels or KERNELS, widths or WIDTHS, features or FEATURES
         )
+        if fits(width, 4 if dtype == "float32" else 2)
     ]
 
 

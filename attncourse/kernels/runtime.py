@@ -100,17 +100,18 @@ def device_arch(tensor: Any) -> str:
     Raises
     ------
     RuntimeError
-        For a GPU older than compute capability 7.5.
+        For a GPU older than compute capability 8.0.
     """
     if INTERPRETED:
         return "interpreter"
     import torch
 
     major, minor = torch.cuda.get_device_capability(tensor.device)
-    if (major, minor) < (7, 5):
-        raise RuntimeError(f"wanted a GPU of compute capability 7.5 or newer, got {major}.{minor}")
-    if major == 7:
-        return "sm_75"
+    if major < 8:
+        raise RuntimeError(
+            f"wanted a GPU of compute capability 8.0 or newer, got {major}.{minor}: Triton does "
+            "not use the matrix units of older ones; take rung='sdpa'"
+        )
     if major in (9, 10):
         return "sm_90"
     return "sm_80" if (major, minor) == (8, 0) else "sm_86"

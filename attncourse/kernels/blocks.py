@@ -79,11 +79,15 @@ _HEAVY: dict[str, _Rows] = {
     "sm_86": _OLDER_HEAVY,
     "sm_80": _OLDER_HEAVY,
 }
-# Float32 and float64 are multiplied without TF32, outside the matrix units, on any GPU.
-_WIDE_NUMBERS: dict[str, tuple[Tile, Tile]] = {
-    "forward": (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1)),
-    "dkdv": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
-    "dq": (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
+# Float32 and float64 are multiplied without TF32, outside the matrix units, on any GPU:
+# by kernel, light and heavy, for head widths up to 64 and 128.
+_WIDE_NUMBERS: dict[str, tuple[tuple[Tile, Tile], tuple[Tile, Tile]]] = {
+    "forward": (
+        (Tile(32, 32, 8, 1), Tile(16, 16, 8, 1)),
+        (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1)),
+    ),
+    "dkdv": ((Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),) * 2,
+    "dq": ((Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),) * 2,
 }
 
 _override: ContextVar[Tile | None] = ContextVar("tile", default=None)
@@ -138,7 +142,7 @@ def choose(kernel: str, arch: str, width: int, itemsize: int, heavy: bool = Fals
         )
     column = next(i for i, widest in enumerate(WIDTHS) if width <= widest)
     if itemsize > 2:
-        return _WIDE_NUMBERS[kernel][column]
+        return _WIDE_NUMBERS[kernel][heavy][column]
     return (_HEAVY if heavy else _LIGHT)[arch][kernel][column]
 
 

@@ -19,13 +19,19 @@ from typing import Any
 import torch
 
 from attncourse.kernels import blocks
-from attncourse.kernels.arguments import Options, common, strides
+from attncourse.kernels.arguments import Options, accumulator, common, strides
 from attncourse.kernels.dkdv import dkdv_kernel
 from attncourse.kernels.dq import dq_kernel
 from attncourse.kernels.forward import forward_kernel
 from attncourse.kernels.runtime import INTERPRETED, triton
+from attncourse.rungs import triton_forward
 
-KERNELS = {"forward": forward_kernel, "dkdv": dkdv_kernel, "dq": dq_kernel}
+KERNELS = {
+    "short": triton_forward.forward_kernel,
+    "forward": forward_kernel,
+    "dkdv": dkdv_kernel,
+    "dq": dq_kernel,
+}
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 _POINTERS = {
     torch.float16: "*fp16",
@@ -54,8 +60,8 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
 
     Parameters
     ----------
-    kernel : {"forward", "dkdv", "dq"}
-        Which kernel.
+    kernel : {"short", "forward", "dkdv", "dq"}
+        Which kernel; "short" is that of rung `triton_forward`.
     arch : str
         A key of `attncourse.kernels.blocks.ARCHS`.
     width : int
@@ -70,10 +76,9 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
     dict
         Keyword arguments of the kernel.
     """
-    torch_dtype = DTYPES[dtype]
     with torch.device("meta"):
-        query = torch.empty(2, 8, _SEQ_LEN, width, dtype=torch_dtype)
-        key = torch.empty(2, 2, _SEQ_LEN, width, dtype=torch_dtype)
+        query = torch.empty(2, 8, _SEQ_LEN, width, dtype=DTYPES[dtype])
+        key = torch.empty(2, 2, _SEQ_LEN, width, dtype=DTYPES[dtype])
         rows = torch.empty(2, 8, _SEQ_LEN)
         square = {
             "everything": torch.empty(2, 1, _SEQ_LEN, _SEQ_LEN, dtype=torch.bool),
@@ -81,18 +86,22 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
         }
         slopes = torch.empty(2, 8) if features == "everything" else None
     options = Options(width**-0.5, **_FEATURES[features])
-    heavy = features in square
-    tile = blocks.choose(kernel, arch, width, query.element_size(), heavy)
+    table = "forward" if kernel == "short" else kernel
+    tile = blocks.choose(table, arch, width, query.element_size(), heavy=features in square)
     shared = common(query, key, key, square.get(features), slopes, options, tile)
+    if kernel == "short":
+        own = {"out": query, "lse": rows, "scale": width**-0.5, "ACC": accumulator(query)}
+        names = {*KERNELS["short"].arg_names, "num_warps", "num_stages"} - {*own}
+        return {name: shared[name] for name in names} | own
     read: dict[str, Any] = {"dout": query, "row_max": rows, "row_sum": rows, "delta": rows}
     read |= strides("dout", "bhle", query)
     learned = features == "learned"
-    own: dict[str, dict[str, Any]] = {
+    results: dict[str, dict[str, Any]] = {
         "forward": {"out": query, "lse": rows, "row_max_out": rows, "row_sum_out": rows},
         "dkdv": {**read, "dk": key, "dv": key},
         "dq": {**read, "dq": query, "dscores": square["learned"], "STORE_SCORES": learned},
     }
-    return shared | own[kernel]
+    return shared | results[kernel]
 
 
 def examine(kernel: str, arch: str, width: int, dtype: str, features: str) -> dict[str, Any]:

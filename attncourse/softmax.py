@@ -19,6 +19,9 @@ from attncourse._validate import library_of
 __all__ = ["fold", "fold_block", "logsumexp", "merge", "naive", "online", "stable"]
 
 
+_LOG2_E = 1.4426950408889634
+
+
 def naive(scores: np.ndarray, axis: int = -1) -> np.ndarray:
     """Divide exponentials by their sum, as the formula says.
 
@@ -154,7 +157,9 @@ def fold_block(row_max: Any, row_sum: Any, scores: Any) -> tuple[Any, Any, Any, 
     new_max = library.maximum(row_max, library.amax(constants, axis=-1, keepdims=True))
     centre = library.where(new_max == -np.inf, 0.0, new_max)  # (..., l, 1)
     scores -= centre
-    weights, shrink = library.exp(scores), library.exp(row_max - centre)
+    # exp(x) = 2 ** (x · log2(e)), which processors and GPUs are several times faster at.
+    scores *= _LOG2_E
+    weights, shrink = library.exp2(scores), library.exp(row_max - centre)
     row_sum = row_sum * shrink + library.sum(weights, axis=-1, keepdims=True)
     return new_max, row_sum, weights, shrink
 

@@ -21,6 +21,8 @@ from attncourse import dropout, masks, softmax, tiles
 from attncourse import scores as order
 
 BLOCK_Q, BLOCK_KV = 128, 512
+# exp(x) = 2 ** (x · log2(e)), the faster exponential.
+LOG2_E = 1.4426950408889634
 
 
 class Settings(NamedTuple):
@@ -184,7 +186,7 @@ def _send_back(
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block * scale, k_block.mT)  # (..., H, l, s)
         scores, _ = order.finish(scores, rows, cols, **hiding)
-        weights = (scores - lse).exp_()  # the forward pass's weights, made again
+        weights = (scores - lse).mul_(LOG2_E).exp2_()  # the forward pass's weights, made again
         grad_weights = tiles.by_group(grad_out, v_block.mT)  # (..., H, l, s)
         survived = _survived(weights, rows, cols, settings)
         if survived is not None:

@@ -1,7 +1,9 @@
 """Measure rungs side by side: what `attncourse bench` prints.
 
-New here: functions take turns in one run, so that a busy machine slows all of them, and a
-result is a ratio to PyTorch's own function in the same round. Losses stand beside wins.
+New here: functions take turns in one run, and a result is a ratio to PyTorch's own function
+in the same round. What is read is the processor time of this process, so that a busy
+machine disturbs less: with one thread it is the time on the clock of a quiet machine.
+Losses stand beside wins.
 
 Left out: GPUs (`benchmarks/gpu.py`), and verdicts: no test asserts a time.
 """
@@ -21,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_command", "interleaved", "machine", "ratios", "save", "table"]
+__all__ = ["add_command", "interleaved", "machine", "measure", "ratios", "save", "table"]
 
 TABLES = ("ladder", "memory", "window", "decode")
 
@@ -43,15 +45,15 @@ def interleaved(
     Returns
     -------
     dict of str to list of float
-        Seconds of each function in each round.
+        Processor seconds of each function in each round.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     start = time.perf_counter()
     for number in range(rounds + 1):
         for name, function in functions.items():
-            before = time.perf_counter()
+            before = time.process_time()
             function()
-            times[name].append(time.perf_counter() - before)
+            times[name].append(time.process_time() - before)
         if number and time.perf_counter() - start > seconds:
             break
         if time.perf_counter() - start > 2 * seconds:
@@ -145,24 +147,53 @@ def run(args: argparse.Namespace) -> int:
     int
         0, or 2 for a table that does not exist.
     """
-    import torch
-
-    from attncourse import bench_tables
-
     wrong = [name for name in args.tables if name not in TABLES]
     if wrong:
         print(f"no table is called {', '.join(wrong)}; there are {', '.join(TABLES)}")
         return 2
+    for name in args.tables or TABLES:
+        measure(name, lengths=args.lengths, seconds=args.seconds, folder=args.json)
+    return 0
+
+
+def measure(
+    name: str,
+    *,
+    lengths: Sequence[int] | None = None,
+    seconds: float = 2.0,
+    folder: str | Path | None = None,
+) -> list[dict[str, Any]]:
+    """Measure one table with one thread, print it, and save it where a folder is given.
+
+    Parameters
+    ----------
+    name : str
+        One of `TABLES`.
+    lengths : sequence of int, optional
+        Sequence lengths; the table has its own.
+    seconds : float, default 2.0
+        Time for one comparison.
+    folder : path, optional
+        Where to write ``cpu_NAME.json``.
+
+    Returns
+    -------
+    list of dict
+        The rows.
+    """
+    import torch
+
+    from attncourse import bench_tables
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        print("  ".join(f"{name} {value}" for name, value in machine().items()))
-        for name in args.tables or TABLES:
-            lengths = {"lengths": args.lengths} if args.lengths else {}
-            rows = getattr(bench_tables, name)(seconds=args.seconds, **lengths)
-            print(f"\n{bench_tables.TITLES[name]}\n{table(rows)}")
-            if args.json:
-                save(Path(args.json) / f"cpu_{name}.json", name, rows)
+        print("  ".join(f"{key} {value}" for key, value in machine().items()))
+        sizes = {"lengths": lengths} if lengths else {}
+        rows = getattr(bench_tables, name)(seconds=seconds, **sizes)
+        print(f"{bench_tables.TITLES[name]}\n{table(rows)}\n")
+        if folder:
+            save(Path(folder) / f"cpu_{name}.json", name, rows)
     finally:
         torch.set_num_threads(threads)
-    return 0
+    return rows

@@ -66,7 +66,8 @@ def _calls(seq_len: int, is_causal: bool, backward: bool) -> dict[str, Callable[
         calls["plain"] = both(lambda: plain(q, k, v, is_causal))
     for name in TIMED:
         rung = rungs.by_name(name)
-        stores = name in ("matmul", "by_hand", "batched")
+        # Autograd keeps every strip and tile: with gradients these rungs store the matrix too.
+        stores = name in ("matmul", "by_hand", "batched") or (backward and name != "recompute")
         if stores and scores_bytes > TOO_LARGE[rung.library]:
             continue
         if rung.library == "torch":

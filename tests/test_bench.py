@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import time
+import types
 
 import pytest
 import torch
@@ -27,14 +29,18 @@ def test_functions_take_turns():
     assert all(len(found) == 4 for found in times.values())
 
 
-def test_a_slow_first_round_is_kept_and_ends_it():
+def test_a_slow_first_round_is_kept_and_ends_it(monkeypatch):
     ticks = iter(range(0, 1000, 3))
-    original, bench.time.perf_counter = bench.time.perf_counter, lambda: float(next(ticks))
-    try:
-        times = bench.interleaved(FUNCTIONS, seconds=2)
-    finally:
-        bench.time.perf_counter = original
-    assert times == {"a": [3.0], "b": [3.0], "c": [3.0]}
+    clock = types.SimpleNamespace(
+        process_time=lambda: float(next(ticks)), perf_counter=lambda: float(next(ticks))
+    )
+    monkeypatch.setattr(bench, "time", clock)
+    assert bench.interleaved(FUNCTIONS, seconds=2) == {"a": [3.0], "b": [3.0], "c": [3.0]}
+
+
+def test_a_process_that_sleeps_costs_nothing():
+    times = bench.interleaved({"sleep": lambda: time.sleep(0.05)}, seconds=0.1, rounds=1)
+    assert 0 <= times["sleep"][0] < 0.04
 
 
 def test_a_ratio_is_taken_round_by_round():

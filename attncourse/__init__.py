@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = (
+    "conformance",
     "dropout",
     "masks",
     "models",

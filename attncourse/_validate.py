@@ -30,7 +30,7 @@ def library_of(*arrays: Any) -> Any:
 
 
 def _module_of(array: Any, torch: Any) -> str:
-    if isinstance(array, np.ndarray | np.generic):
+    if isinstance(array, (np.ndarray, np.generic)):
         return "numpy"
     if torch is not None and isinstance(array, torch.Tensor):
         return "torch"
@@ -141,6 +141,61 @@ def slopes(alibi_slopes: Any, query_shape: tuple[int, ...]) -> None:
         raise ValueError(
             f"alibi_slopes has shape {shape}, wanted {(query_shape[-3],)} or {query_shape[:-2]} "
             f"for query of shape {query_shape}"
+        )
+
+
+def lengths(ends: Any, batch: int, seq_len_kv: int) -> None:
+    """Check that there is one whole number for each sequence, from 0 to the keys there are."""
+    if is_float(ends) or is_bool(ends):
+        raise TypeError(f"lengths must be integers, got {ends.dtype}")
+    if tuple(ends.shape) != (batch,):
+        raise ValueError(
+            f"lengths has shape {tuple(ends.shape)}, wanted {(batch,)}: one a sequence"
+        )
+    if batch and not (0 <= int(ends.min()) and int(ends.max()) <= seq_len_kv):
+        raise ValueError(f"lengths must lie in 0 … {seq_len_kv}, got {ends.tolist()}")
+
+
+def pages(query: Any, keys: Any, values: Any, block_table: Any, ends: Any) -> None:
+    """Check that a pool of pages and its table fit the query, and that all pages exist.
+
+    query is (B, H, L, E); keys (P, Hkv, page, E); values (P, Hkv, page, Ev); block_table
+    (B, pages); ends holds checked lengths.
+    """
+    if keys.ndim != 4 or tuple(keys.shape[:3]) != tuple(values.shape[:3]):
+        raise ValueError(
+            f"wanted pages (P, Hkv, page, E) and (P, Hkv, page, Ev), got {tuple(keys.shape)} "
+            f"and {tuple(values.shape)}"
+        )
+    if is_float(block_table) or is_bool(block_table):
+        raise TypeError(f"block_table must hold integers, got {block_table.dtype}")
+    if block_table.ndim != 2 or len(block_table) != len(query):
+        raise ValueError(
+            f"block_table has shape {tuple(block_table.shape)}, wanted ({len(query)}, pages): one "
+            f"row for each sequence of query {tuple(query.shape)}"
+        )
+    _same_width("query", tuple(query.shape), "key", tuple(keys.shape))
+    _heads(tuple(query.shape), tuple(keys.shape), tuple(values.shape), True)
+    for numbers, end in zip(block_table.tolist(), ends.tolist(), strict=True):
+        needed = numbers[: -(-end // keys.shape[-2])]
+        if needed and not (0 <= min(needed) and max(needed) < len(keys)):
+            raise ValueError(
+                f"block_table names the pages {needed} for {end} tokens, but there are {len(keys)}"
+            )
+
+
+def new_tokens(key: Any, value: Any, keys: Any, values: Any) -> None:
+    """Check that new tokens agree with a cache in all but their number, and in type."""
+    for name, new, old in (("key", key, keys), ("value", value, values)):
+        wanted = (*old.shape[:2], "n", old.shape[3])
+        if new.ndim != 4 or (*new.shape[:2], "n", new.shape[3]) != wanted:
+            raise ValueError(f"{name} has shape {tuple(new.shape)}, the cache wants {wanted}")
+        if new.dtype != old.dtype:
+            raise TypeError(f"{name} is {new.dtype}, the cache holds {old.dtype}")
+    if key.shape[2] != value.shape[2]:
+        raise ValueError(
+            f"key has {key.shape[2]} tokens, value has {value.shape[2]}: "
+            f"shapes {tuple(key.shape)} and {tuple(value.shape)}"
         )
 
 

@@ -54,7 +54,12 @@ def philox(counter: tuple[Any, Any, Any, Any], seed: int) -> tuple[Any, Any, Any
 
 
 def keep(
-    like: Any, dropout_p: float, seed: int, rows: slice | None = None, cols: slice | None = None
+    like: Any,
+    dropout_p: float,
+    seed: int,
+    rows: slice | None = None,
+    cols: slice | None = None,
+    heads: slice | None = None,
 ) -> Any:
     """Draw which weights of a block survive, True = kept.
 
@@ -69,6 +74,8 @@ def keep(
         From 0 to 2**64 - 1.
     rows, cols : slice, optional
         Where the block lies among all queries and keys; at the start by default.
+    heads : slice, optional
+        Which heads these are; all of them by default.
 
     Returns
     -------
@@ -82,7 +89,7 @@ def keep(
     counter = (
         _count(like, col0, shape[-1]),
         _count(like, row0, shape[-2])[:, None],
-        _count(like, 0, num_heads)[:, None, None],
+        _count(like, heads.start if heads else 0, num_heads)[:, None, None],
         _count(like, 0, batch)[:, None, None, None],
     )
     word = philox(counter, seed)[0]  # (batch, H, l, s)

@@ -16,7 +16,7 @@ import numpy as np
 from attncourse import masks
 from attncourse._validate import is_bool, library_of
 
-__all__ = ["allowed", "drop_unseen", "finish"]
+__all__ = ["allowed", "cut", "cut_seen", "drop_unseen", "finish", "gap", "softcap_slope"]
 
 
 def finish(
@@ -66,15 +66,15 @@ def finish(
     """
     library = library_of(scores)
     if alibi_slopes is not None:
-        distance = abs(_gap(scores, rows, cols, shift))  # (l, s)
+        distance = abs(gap(scores, rows, cols, shift))  # (l, s)
         scores = scores - alibi_slopes[..., None, None] * distance
     if attn_mask is not None and not is_bool(attn_mask):
-        scores = scores + _block(attn_mask, rows, cols)
+        scores = scores + cut(attn_mask, rows, cols)
     if softcap is not None:
         scores = softcap * library.tanh(scores / softcap)
     seen = allowed(scores, rows, cols, attn_mask, is_causal, shift, window_size)
     if seen is not None:
-        scores = library.where(seen, scores, library.full_like(scores, -np.inf))
+        scores = library.where(seen, scores, -np.inf)
     return scores, seen
 
 
@@ -103,9 +103,9 @@ def allowed(
     """
     seen = None
     if is_causal:
-        seen = masks.visible(_gap(like, rows, cols, shift), window_size)  # (l, s)
+        seen = masks.visible(gap(like, rows, cols, shift), window_size)  # (l, s)
     if attn_mask is not None:
-        given = _block(attn_mask, rows, cols)
+        given = cut(attn_mask, rows, cols)
         given = given if is_bool(given) else given != -np.inf
         seen = given if seen is None else seen & given
     return seen
@@ -134,14 +134,83 @@ def drop_unseen(array: Any, seen: Any) -> Any:
         return array
     used = seen.any(-2)  # (..., H, S), a head axis of 1, or (S,)
     if used.ndim > 1 and array.ndim > 2 and used.shape[-2] > array.shape[-3]:
-        groups = (*used.shape[:-2], array.shape[-3], -1, used.shape[-1])
+        num_kv_heads = array.shape[-3]
+        groups = (*used.shape[:-2], num_kv_heads, used.shape[-2] // num_kv_heads, used.shape[-1])
         used = used.reshape(groups).any(-2)  # (..., Hkv, S)
     library = library_of(array)
     return library.where(used[..., None], array, library.zeros_like(array))
 
 
-def _block(attn_mask: Any, rows: slice, cols: slice) -> Any:
-    """Cut a block out of a mask; an axis of 1 stays, since it holds for all."""
+def cut_seen(
+    k: Any,
+    v: Any,
+    rows: slice,
+    cols: slice,
+    *,
+    attn_mask: Any = None,
+    is_causal: bool = False,
+    shift: int = 0,
+    window_size: int | None = None,
+    **_: Any,
+) -> tuple[Any, Any]:
+    """Cut a block of keys and values out, with zeros where no query of the block may look.
+
+    Parameters
+    ----------
+    k, v : ndarray or Tensor, shapes (..., Hkv, S, E), (..., Hkv, S, Ev)
+        All keys and values.
+    rows, cols : slice
+        Which queries and keys the block holds; each key is seen by position.
+    attn_mask, is_causal, shift, window_size
+        As in `finish`, whose other arguments are taken and not used.
+
+    Returns
+    -------
+    k, v : ndarray or Tensor, shapes (..., Hkv, s, E), (..., Hkv, s, Ev)
+        Views where there is no `attn_mask`, else cleaned copies.
+    """
+    k, v = k[..., cols, :], v[..., cols, :]
+    if attn_mask is None:
+        return k, v
+    seen = allowed(k, rows, cols, attn_mask, is_causal, shift, window_size)
+    return drop_unseen(k, seen), drop_unseen(v, seen)
+
+
+def softcap_slope(scores: Any, softcap: float) -> Any:
+    """Return the derivative of the softcap, from its own result.
+
+    Parameters
+    ----------
+    scores : ndarray or Tensor, shape (..., l, s)
+        Finished scores, -inf where hidden.
+    softcap : float
+        c, as in `finish`.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., l, s)
+        1 - (score / c)², the slope of c · tanh(x / c); 0 where hidden.
+    """
+    library = library_of(scores)
+    hidden = scores == -np.inf
+    return library.where(hidden, 0.0, 1 - (library.where(hidden, 0.0, scores) / softcap) ** 2)
+
+
+def cut(attn_mask: Any, rows: slice, cols: slice) -> Any:
+    """Cut a block out of a mask; an axis of 1 stays, since it holds for all.
+
+    Parameters
+    ----------
+    attn_mask : ndarray or Tensor, broadcastable to (..., L, S)
+        The whole mask.
+    rows, cols : slice
+        Which queries and keys the block holds.
+
+    Returns
+    -------
+    ndarray or Tensor, broadcastable to (..., l, s)
+        A view, so that a gradient can be added to it.
+    """
     while attn_mask.ndim < 2:
         attn_mask = attn_mask[None]
     row_part = rows if attn_mask.shape[-2] > 1 else slice(None)
@@ -149,8 +218,21 @@ def _block(attn_mask: Any, rows: slice, cols: slice) -> Any:
     return attn_mask[..., row_part, col_part]
 
 
-def _gap(like: Any, rows: slice, cols: slice, shift: int) -> Any:
-    """Return the position of each query minus that of each key, shape (l, s)."""
+def gap(like: Any, rows: slice, cols: slice, shift: int) -> Any:
+    """Return the position of each query minus that of each key, shape (l, s).
+
+    Parameters
+    ----------
+    like : ndarray or Tensor
+        Any array of the right library and device.
+    rows, cols, shift
+        As in `finish`.
+
+    Returns
+    -------
+    ndarray or Tensor of int, shape (l, s)
+        0 at a query's own key, negative in its future.
+    """
     library = library_of(like)
     where = {} if library is np else {"device": like.device}
     queries = library.arange(rows.start, rows.stop, **where) + shift

@@ -119,5 +119,5 @@ def attention(
         return_lse=return_lse,
     )
     needs = needed_features(query, key, value, call)
-    chosen = pick(query, needs) if rung == "auto" else by_name(rung)
+    chosen = pick(query, value, needs) if rung == "auto" else by_name(rung)
     return run(chosen, needs, query, key, value, call)

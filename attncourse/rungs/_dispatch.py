@@ -6,6 +6,7 @@ Left out: any arithmetic of attention itself.
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from attncourse import _validate
 from attncourse.rungs._ladder import FEATURES, LADDER, Rung
 
 _AUTO = {"numpy": ("matmul", "batched"), "torch": ("sdpa", "recompute", "batched")}
+_HAS_TRITON = find_spec("triton") is not None  # asked here, where torch.compile does not trace
 _BY_ARGUMENT = {
     "is_causal": "causal",
     "window_size": "window",
@@ -88,7 +90,7 @@ def needed_features(query: Any, key: Any, value: Any, call: dict[str, Any]) -> f
     return frozenset(needs)
 
 
-def pick(query: Any, needs: frozenset[str]) -> Rung:
+def pick(query: Any, value: Any, needs: frozenset[str]) -> Rung:
     """Choose for ``rung="auto"``: the fastest rung that has every feature needed.
 
     Raises
@@ -98,13 +100,27 @@ def pick(query: Any, needs: frozenset[str]) -> Rung:
     """
     numpy = isinstance(query, np.ndarray)
     names = _AUTO["numpy" if numpy else "torch"]
-    if not numpy and query.device.type == "cuda":
+    if not numpy and query.device.type == "cuda" and _runs_triton(query, value):
         names = ("triton", *names)
     rungs = {rung.name: rung for rung in LADDER}
     for name in names:
         if name in rungs and needs <= rungs[name].features:
             return rungs[name]
     raise NotImplementedError(f"no rung has all of {sorted(needs)} for {type(query).__name__}")
+
+
+def _runs_triton(query: Any, value: Any) -> bool:
+    """Tell whether Triton is there, on a GPU that it uses well, for heads that fit its tiles."""
+    import torch
+
+    from attncourse.kernels import blocks
+
+    width = max(query.shape[-1], value.shape[-1])
+    return (
+        _HAS_TRITON
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+        and blocks.fits(width, query.element_size())
+    )
 
 
 def run(

@@ -6,6 +6,7 @@ declared no. Its function is imported on first use, so that reading the ladder c
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -37,7 +38,9 @@ class _OnFirstCall:
 
     @property
     def __wrapped__(self) -> Callable[..., Any]:
-        return import_module(f"attncourse.rungs.{self.module}").attention
+        name = f"attncourse.rungs.{self.module}"
+        # torch.compile can follow a look-up, but not an import.
+        return (sys.modules.get(name) or import_module(name)).attention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)
@@ -76,7 +79,18 @@ LADDER = (
         frozenset({"bool_mask", "causal", "bottom_right", "window", "lse"}),
     ),
     Rung("matmul", _OnFirstCall("matmul"), "numpy", _ALL - {"grad"}),
+    Rung("by_hand", _OnFirstCall("by_hand"), "numpy", _ALL - {"grad"}),
     Rung("batched", _OnFirstCall("batched"), "torch", _ALL),
+    Rung("strips", _OnFirstCall("strips"), "torch", _ALL),
+    Rung("tiled", _OnFirstCall("tiled"), "torch", _ALL),
+    Rung("recompute", _OnFirstCall("recompute"), "torch", _ALL),
+    Rung(
+        "triton_forward",
+        _OnFirstCall("triton_forward"),
+        "torch",
+        frozenset({"batch", "causal", "bottom_right", "gqa", "lse"}),
+    ),
+    Rung("triton", _OnFirstCall("triton"), "torch", _ALL),
     Rung("sdpa", _OnFirstCall("sdpa"), "torch", _ALL - {"softcap", "lse", "dropout_seed"}),
 )
 

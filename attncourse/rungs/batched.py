@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse import dropout, masks
+from attncourse import dropout, masks, tiles
 from attncourse import scores as order
 
 
@@ -71,23 +71,13 @@ def attention(
     )
     k, v = order.drop_unseen(k, seen), order.drop_unseen(v, seen)
 
-    scores = scale * _by_group(q, k.transpose(-1, -2))  # (..., H, L, S)
+    scores = scale * tiles.by_group(q, k.transpose(-1, -2))  # (..., H, L, S)
     scores, _ = order.finish(scores, rows, cols, **hiding)
     weights, lse = _softmax(scores)  # (..., H, L, S), (..., H, L)
     if dropout_p:
         weights = weights * dropout.keep(weights, dropout_p, dropout_seed) / (1 - dropout_p)
-    out = _by_group(weights, v).to(query.dtype)  # (..., H, L, Ev)
+    out = tiles.by_group(weights, v).to(query.dtype)  # (..., H, L, Ev)
     return (out, lse) if return_lse else out
-
-
-def _by_group(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply (..., H, L, n) by (..., Hkv, n, m), each right head serving H / Hkv left heads."""
-    if left.ndim < 3 or left.shape[-3] == right.shape[-3]:
-        return left @ right
-    num_kv_heads, rows = right.shape[-3], left.shape[-3] * left.shape[-2] // right.shape[-3]
-    stacked = left.reshape(*left.shape[:-3], num_kv_heads, rows, left.shape[-1])
-    product = stacked @ right  # (..., Hkv, g * L, m)
-    return product.reshape(*left.shape[:-1], right.shape[-1])
 
 
 def _softmax(scores: Tensor) -> tuple[Tensor, Tensor]:

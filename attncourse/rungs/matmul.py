@@ -62,12 +62,14 @@ def attention(
     rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
     shift = masks.offset(rows.stop, cols.stop, causal_align)
 
+    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, hiding.get("window_size"))
+    key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
     scores = scale * (query @ key.swapaxes(-1, -2))  # (..., H, L, S)
-    scores, seen = order.finish(
+    scores, _ = order.finish(
         scores, rows, cols, attn_mask=attn_mask, is_causal=is_causal, shift=shift, **hiding
     )
     weights = softmax.stable(scores)  # (..., H, L, S)
     if dropout_p:
         weights = weights * dropout.keep(weights, dropout_p, dropout_seed) / (1 - dropout_p)
-    out = weights @ order.drop_unseen(value, seen)  # (..., H, L, Ev)
+    out = weights @ value  # (..., H, L, Ev)
     return (out, softmax.logsumexp(scores)) if return_lse else out

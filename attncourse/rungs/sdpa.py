@@ -94,7 +94,9 @@ def _call(
 ) -> Tensor:
     """Hand over, with an answer of our own where there is no key at all."""
     if key.shape[-2] == 0 or query.shape[-2] == 0:
-        return query.new_zeros(*query.shape[:-1], value.shape[-1]) + 0 * query.sum()
+        # Sums over nothing: 0, and zeros as gradients, whatever the inputs hold.
+        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
+        return query.new_zeros(*query.shape[:-1], value.shape[-1]) + nothing
     if attn_mask is not None and query.ndim > 2:
         attn_mask = attn_mask.expand(*query.shape[:-2], *attn_mask.shape[-2:])
     return scaled_dot_product_attention(

@@ -1,0 +1,37 @@
+"""A suite that any attention function can be run through, a learner's too.
+
+`run` calls a function with some hundred named cases and returns a report that prints and
+renders as a table. A case has an exact or a float64 answer, or states a law that needs no
+answer; it applies when the function has the features that it needs. The rungs of the
+ladder are held to the same cases in the tests.
+
+Left out: speed and memory (`attncourse bench` measures them).
+"""
+
+from __future__ import annotations
+
+from attncourse.conformance._case import LEVELS, Case
+from attncourse.conformance._check import Mismatch
+from attncourse.conformance._command import add_command
+from attncourse.conformance._infer import subject_of
+from attncourse.conformance._limits import EXTRAS, limits_of, missing_package
+from attncourse.conformance._report import Outcome, Report
+from attncourse.conformance._run import all_cases, run, run_case
+from attncourse.conformance._subject import Subject
+
+__all__ = [
+    "EXTRAS",
+    "LEVELS",
+    "Case",
+    "Mismatch",
+    "Outcome",
+    "Report",
+    "Subject",
+    "add_command",
+    "all_cases",
+    "limits_of",
+    "missing_package",
+    "run",
+    "run_case",
+    "subject_of",
+]

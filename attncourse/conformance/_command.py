@@ -1,0 +1,93 @@
+"""The command ``attncourse conformance module:function``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from attncourse.conformance._case import LEVELS
+
+
+def add_command(subparsers: Any) -> None:
+    """Add ``conformance`` to the command line.
+
+    Parameters
+    ----------
+    subparsers : argparse._SubParsersAction
+        What ``ArgumentParser.add_subparsers`` returned.
+    """
+    parser = subparsers.add_parser(
+        "conformance",
+        help="run an attention function through the conformance suite",
+        description="Run an attention function, your own or a rung, through the suite.",
+    )
+    parser.add_argument("target", help="module:function, or the name of a rung such as batched")
+    parser.add_argument("--level", choices=LEVELS, default="quick")
+    parser.add_argument(
+        "--features", help="what it can do, separated by commas; found out by default"
+    )
+    parser.add_argument("--library", choices=("numpy", "torch"))
+    parser.add_argument("--only", default="", help="only cases whose name starts so")
+    parser.add_argument("--html", type=Path, help="also write the report to this file")
+    parser.set_defaults(run=command)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run the suite as asked on the command line.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        What `add_command`'s parser returned.
+
+    Returns
+    -------
+    int
+        0 when all cases passed, 1 when one failed, 2 when there was nothing to run.
+    """
+    from attncourse.conformance._run import run
+
+    try:
+        fn = load(options.target)
+        features = options.features.split(",") if options.features else None
+        report = run(fn, options.level, features, library=options.library, only=options.only)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        print(f"attncourse conformance: {error}", file=sys.stderr)
+        return 2
+    print(report)
+    if options.html is not None:
+        options.html.write_text(report._repr_html_(), encoding="utf-8")
+    return 0 if report else 1
+
+
+def load(target: str) -> Any:
+    """Find a function by ``module:function``; a name without a colon is a rung.
+
+    Parameters
+    ----------
+    target : str
+        The module is looked for in the current folder first.
+
+    Returns
+    -------
+    callable or str
+
+    Raises
+    ------
+    ImportError
+        When there is no such module.
+    AttributeError
+        When the module has no such function.
+    """
+    module, colon, name = target.partition(":")
+    if not colon:
+        return target
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    loaded = import_module(module)
+    if not hasattr(loaded, name):
+        raise AttributeError(f"module {module!r} has no function {name!r}")
+    return getattr(loaded, name)

@@ -1,0 +1,167 @@
+"""What a run found, as text and as HTML."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from attncourse.conformance._case import Case
+
+STYLE = "text-align:left;vertical-align:top"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one case.
+
+    Attributes
+    ----------
+    case : Case
+        The case.
+    status : {"passed", "failed", "left out"}
+        A case that raised anything has failed.
+    seconds : float
+        Time it took.
+    what, wanted, came : str
+        For a failed case: what was compared, and both sides.
+    error, allowed : float or None
+        Largest error and the error allowed, where numbers were compared.
+    lacks : tuple of str
+        For a case left out: features that the function does not have; none when the case is
+        larger than the function is tested with.
+    """
+
+    case: Case
+    status: str
+    seconds: float = 0.0
+    what: str = ""
+    wanted: str = ""
+    came: str = ""
+    error: float | None = None
+    allowed: float | None = None
+    lacks: tuple[str, ...] = ()
+
+    def size_of_error(self) -> str:
+        """Write the largest error and what was allowed."""
+        if self.error is None or self.allowed is None:
+            return ""
+        return f"{self.error:.3g} (allowed {self.allowed:.3g})"
+
+
+@dataclass
+class Report:
+    """The outcomes of a run; true when nothing failed. Prints as text, renders as HTML."""
+
+    name: str
+    library: str
+    level: str
+    features: frozenset[str]
+    found_by: str
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def of(self, status: str) -> list[Outcome]:
+        """List the outcomes with one status."""
+        return [outcome for outcome in self.outcomes if outcome.status == status]
+
+    @property
+    def passed(self) -> list[Outcome]:
+        """Cases that passed."""
+        return self.of("passed")
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """Cases that failed."""
+        return self.of("failed")
+
+    @property
+    def left_out(self) -> list[Outcome]:
+        """Cases that do not apply, each with its reason."""
+        return self.of("left out")
+
+    def __bool__(self) -> bool:
+        return bool(self.passed) and not self.failed
+
+    def check(self) -> Report:
+        """Return the report, or raise an AssertionError that holds its text."""
+        if not self:
+            raise AssertionError(str(self))
+        return self
+
+    def head(self) -> list[str]:
+        """Return the lines above the table."""
+        verdict = f"{len(self.failed)} cases failed" if self.failed else "all cases passed"
+        if not self.passed and not self.failed:
+            verdict = "no case applies"
+        return [
+            f"{self.name} ({self.library}), level {self.level}: {verdict}",
+            f"tested for: {', '.join(sorted(self.features)) or 'query, key and value only'}",
+            f"({self.found_by}; pass features= to say otherwise)",
+        ]
+
+    def rows(self) -> list[tuple[str, int, int, int, float]]:
+        """Return theme, passed, failed, left out and seconds for each theme."""
+        themes = dict.fromkeys(outcome.case.theme for outcome in self.outcomes)
+        table = []
+        for theme in themes:
+            mine = [outcome for outcome in self.outcomes if outcome.case.theme == theme]
+            count = Counter(outcome.status for outcome in mine)
+            seconds = sum(outcome.seconds for outcome in mine)
+            table.append((theme, count["passed"], count["failed"], count["left out"], seconds))
+        return table
+
+    def reasons(self) -> list[str]:
+        """Return why cases were left out, with their numbers."""
+        lacking = [o for o in self.left_out if o.lacks]
+        names = sorted({name for outcome in lacking for name in outcome.lacks})
+        lines = [f"{len(lacking)} cases need one of: {', '.join(names)}"] if lacking else []
+        large = len(self.left_out) - len(lacking)
+        return lines + ([f"{large} cases are larger than it is tested with"] if large else [])
+
+    def __str__(self) -> str:
+        lines = [*self.head(), "", f"{'theme':<12} {'passed':>7} {'failed':>7} {'left out':>9}"]
+        lines += [f"{row[0]:<12} {row[1]:>7} {row[2]:>7} {row[3]:>9}" for row in self.rows()]
+        for outcome in self.failed:
+            lines += ["", f"FAILED {outcome.case.name}: {outcome.case.says}"]
+            lines += [f"  {label:<7} {text}" for label, text in _details(outcome)]
+        return "\n".join([*lines, *(["", "left out:", *self.reasons()] if self.left_out else [])])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "<br>".join(map(escape, self.head()))
+        columns = ("theme", "passed", "failed", "left out")
+        table = _table(columns, [tuple(map(str, row[:4])) for row in self.rows()])
+        parts = [f"<p>{head}</p>", table]
+        if self.failed:
+            rows = [
+                (o.case.name, o.case.says, o.what, o.wanted, o.came, o.size_of_error())
+                for o in self.failed
+            ]
+            titles = ("failed case", "what must hold", "compared", "wanted", "came", "error")
+            parts.append(_table(titles, rows))
+        if self.left_out:
+            items = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons())
+            parts.append(f"<details><summary>left out</summary><ul>{items}</ul></details>")
+        return f'<div class="attncourse-conformance">{"".join(parts)}</div>'
+
+
+def _details(outcome: Outcome) -> list[tuple[str, str]]:
+    """Return the labelled lines under a failed case."""
+    pairs = [
+        ("what", outcome.what),
+        ("wanted", outcome.wanted),
+        ("came", outcome.came),
+        ("error", outcome.size_of_error()),
+    ]
+    return [(label, text) for label, text in pairs if text]
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    head = "".join(f'<th style="{STYLE}">{escape(title)}</th>' for title in titles)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{STYLE}">{escape(cell)}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,166 @@
+"""Run cases and collect what became of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from attncourse.conformance._case import LEVELS, Case
+from attncourse.conformance._check import Mismatch
+from attncourse.conformance._infer import subject_of
+from attncourse.conformance._report import Outcome, Report
+from attncourse.conformance._subject import Subject
+from attncourse.rungs import Rung
+
+THEMES = (
+    "exact",
+    "order",
+    "shapes",
+    "long",
+    "layouts",
+    "values",
+    "metamorphic",
+    "features",
+    "precision",
+    "gradients",
+    "backward",
+)
+
+
+@cache
+def all_cases() -> tuple[Case, ...]:
+    """Return every case, theme by theme.
+
+    Returns
+    -------
+    tuple of Case
+        Their names are unique.
+    """
+    modules = (import_module(f"attncourse.conformance.{theme}") for theme in THEMES)
+    cases = tuple(case for module in modules for case in module.THEME.cases)
+    names = [case.name for case in cases]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"two cases share a name: {sorted(n for n in names if names.count(n) > 1)}"
+        )
+    return cases
+
+
+def run(
+    fn: Callable[..., Any] | Rung | str,
+    level: str = "quick",
+    features: Iterable[str] | None = None,
+    *,
+    library: str | None = None,
+    only: str | Iterable[str] = "",
+    device: str | None = None,
+    strict: bool = False,
+) -> Report:
+    """Run an attention function through the suite.
+
+    Parameters
+    ----------
+    fn : callable, Rung or str
+        Takes query, key and value by position, shapes (..., L, E), (..., S, E), (..., S, Ev),
+        and its other arguments by the names of `attncourse.attention`. A rung of the ladder,
+        or its name, is called through `attncourse.attention`.
+    level : {"quick", "full"}
+        "quick" takes about a second; "full" adds more shapes, layouts, half types, NaN.
+    features : iterable of str, optional
+        What the function can do: keys of `attncourse.rungs.FEATURES`, and "scale", "half",
+        "grad_twice". By default, an argument's name stands for its feature (`is_causal` for
+        causal, `attn_mask` for masks of both kinds), and trial calls find out whether it
+        takes axes in front and gives gradients; a rung declares its own.
+    library : {"numpy", "torch"}, optional
+        What the function takes. By default NumPy, unless it only answers with tensors.
+    only : str or iterable of str
+        Run only cases whose name starts so, such as "exact" or "exact/causal".
+    device : str, optional
+        Where tensors are put; on the CPU by default, or where a rung needs them.
+    strict : bool
+        Whether a warning fails a case.
+
+    Returns
+    -------
+    Report
+        True when no case failed.
+
+    Raises
+    ------
+    ValueError
+        For an unknown level, feature, library, or a name in `only` that fits no case.
+
+    Examples
+    --------
+    >>> def mean_of_values(query, key, value):
+    ...     return value.mean(-2, keepdims=True).repeat(len(query), axis=-2)
+    >>> report = run(mean_of_values, only="exact/log-of-integers")
+    >>> print(report.failed[0].wanted)
+    [[2.545455, 3.636364], [2.545455, 3.636364]]
+    """
+    if level not in LEVELS:
+        raise ValueError(f"level must be one of {LEVELS}, got {level!r}")
+    subject = subject_of(fn, features, library, device, strict)
+    report = Report(subject.name, subject.library, level, subject.features, subject.found_by)
+    for case in _selected(level, (only,) if isinstance(only, str) else tuple(only)):
+        report.outcomes.append(run_case(case, subject))
+    return report
+
+
+def _selected(level: str, starts: tuple[str, ...]) -> list[Case]:
+    """Return the cases up to a level whose name starts with one of the texts."""
+    for start in starts:
+        if not any(case.name.startswith(start) for case in all_cases()):
+            raise ValueError(f"no case's name starts with {start!r}")
+    upto = LEVELS[: LEVELS.index(level) + 1]
+    return [
+        case
+        for case in all_cases()
+        if case.name.startswith(starts) and (case.level in upto or case.name in starts)
+    ]
+
+
+def run_case(case: Case, subject: Subject) -> Outcome:
+    """Run one case.
+
+    Parameters
+    ----------
+    case : Case
+        What to check.
+    subject : Subject
+        The function under test.
+
+    Returns
+    -------
+    Outcome
+        Never raises: an exception inside the function is a failed case.
+    """
+    if missing := case.missing(subject):
+        return Outcome(case, "left out", lacks=tuple(missing))
+    if case.too_large(subject):
+        return Outcome(case, "left out")
+    start = time.perf_counter()
+    try:
+        with np.errstate(all="ignore"):
+            case.check(subject)
+    except Mismatch as found:
+        return Outcome(
+            case,
+            "failed",
+            time.perf_counter() - start,
+            found.what,
+            found.wanted,
+            found.came,
+            found.error,
+            found.allowed,
+        )
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        seconds = time.perf_counter() - start
+        return Outcome(case, "failed", seconds, "call", "an answer", text)
+    return Outcome(case, "passed", time.perf_counter() - start)

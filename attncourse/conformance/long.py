@@ -1,0 +1,162 @@
+"""Sequences of many tiles, forward and backward.
+
+A tiled function is right on a short sequence even when it visits the wrong tiles, since
+there is only one. Here the keys fill three tiles of 64 or of 512, and what depends on a
+tile's place (causality, windows, masks of one row or one column, dropout, ALiBi) is met in
+each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attncourse.conformance._backward import hold_gradients
+from attncourse.conformance._case import Theme
+from attncourse.conformance._check import same_bits
+from attncourse.conformance._modes import MODES, Options, bool_mask, float_mask
+from attncourse.conformance._oracle import Problem, Size, hold_to_oracle, problem
+from attncourse.conformance._subject import Subject
+
+THEME = Theme("long")
+LENGTHS = ((70, 150), (150, 70), (260, 1100))
+MODES_HERE = (
+    "causal",
+    "bottom-right",
+    "window",
+    "window-bottom-right",
+    "bool-mask",
+    "mask-and-causal",
+    "causal-float-mask",
+    "causal-alibi",
+    "causal-softcap",
+    "causal-grouped",
+    "causal-lse",
+    "causal-dropout",
+    "everything",
+)
+BACKWARD = ("causal", "window-bottom-right", "mask-and-causal", "causal-dropout", "everything")
+
+
+def _size(length: tuple[int, int], mode: str) -> Size:
+    heads, kv_heads = (2, 1) if "gqa" in MODES[mode].needs else (1, 1)
+    return Size(*length, E=8, Ev=5, B=1, H=heads, Hkv=kv_heads)
+
+
+def _options(mode: str, inputs: Problem) -> Options:
+    """Make the windows longer than a few keys: they reach over the edge of a tile."""
+    options = MODES[mode].options(inputs)
+    if "window_size" in options:
+        options["window_size"] = inputs.key.shape[-2] // 2 + 3
+    return options
+
+
+def _add(name: str, says: str, check: Any, needs: Any, scores: int) -> None:
+    THEME.add(name, says, check, needs=needs, level="full", scores=scores)
+
+
+def _fill() -> None:
+    for length in LENGTHS:
+        for mode in MODES_HERE:
+            size = _size(length, mode)
+
+            def forward(subject: Subject, size: Size = size, mode: str = mode) -> None:
+                inputs = problem(subject, size)
+                hold_to_oracle(subject, inputs, **_options(mode, inputs))
+
+            def backward(subject: Subject, size: Size = size, mode: str = mode) -> None:
+                inputs = problem(subject, size)
+                hold_gradients(subject, inputs, **_options(mode, inputs))
+
+            needs, name = MODES[mode].needs, f"{size.L}x{size.S}-{mode}"
+            says = f"{size.L} queries, {size.S} keys, {mode}"
+            _add(name, f"{says}: the oracle's answer", forward, needs, size.scores)
+            if mode in BACKWARD:
+                needs = needs | {"grad", "torch"}
+                says = f"{says}: the gradients of plain PyTorch"
+                _add(f"{name}-backward", says, backward, needs, size.scores)
+
+
+_fill()
+
+
+def _fill_masks() -> None:
+    for kind, draw in (("bool_mask", bool_mask), ("float_mask", float_mask)):
+        for name, cut in (("one-row", np.s_[:1]), ("one-column", np.s_[:, :1])):
+            for length in LENGTHS[1:]:
+                size = _size(length, "plain")
+
+                def check(
+                    subject: Subject, size: Size = size, cut: Any = cut, draw: Any = draw
+                ) -> None:
+                    inputs = problem(subject, size)
+                    alone = inputs.map(lambda array: array.reshape(array.shape[-2:]))
+                    hold_to_oracle(subject, inputs, attn_mask=draw(alone)[cut])
+
+                says = f"a mask of {name.replace('-', ' ')}, over {size.L} x {size.S} scores"
+                name_here = f"{size.L}x{size.S}-{kind.replace('_', '-')}-of-{name}"
+                _add(name_here, says, check, {kind}, size.scores)
+
+
+_fill_masks()
+
+
+@THEME.case(
+    "window-sizes-around-a-tile",
+    "windows of 63, 64, 65, 127, 128, 129 and 512 keys, causal over 700",
+    needs={"causal", "window"},
+    level="full",
+    scores=700 * 700,
+)
+def _windows(subject: Subject) -> None:
+    inputs = problem(subject, Size(700, 700, 4, 3, B=1, H=1))
+    for window_size in (63, 64, 65, 127, 128, 129, 512):
+        hold_to_oracle(subject, inputs, is_causal=True, window_size=window_size)
+
+
+@THEME.case(
+    "nan-in-whole-tiles-nobody-sees",
+    "NaN in a whole tile of keys that the mask hides from all, between tiles that are seen",
+    needs={"bool_mask"},
+    level="full",
+    scores=70 * 200,
+)
+def _nan_tile(subject: Subject) -> None:
+    inputs = problem(subject, Size(70, 200, 8, 5, B=1, H=1))
+    hidden = slice(60, 140)
+    inputs.key[..., hidden, :] = inputs.value[..., hidden, :] = np.nan
+    mask = np.ones((70, 200), bool)
+    mask[:, hidden] = False
+    hold_to_oracle(subject, inputs, attn_mask=mask)
+
+
+@THEME.case(
+    "maximum-in-the-last-tile",
+    "the largest score by far comes last, in the middle, and first",
+    scores=5 * 1100,
+)
+def _maximum(subject: Subject) -> None:
+    inputs = problem(subject, Size(5, 1100, 4, 3, B=1, H=1))
+    for j in (1099, 600, 0):
+        key = inputs.key.copy()
+        key[..., j, :] = 40 * np.sign(inputs.query.sum((-2, -1)))[..., None]
+        hold_to_oracle(subject, Problem(inputs.query, key, inputs.value))
+
+
+@THEME.case(
+    "future-of-another-tile",
+    "rows before i keep every bit when keys and values from i on change, over many tiles",
+    needs={"causal"},
+    level="full",
+    scores=600 * 600,
+)
+def _prefix(subject: Subject) -> None:
+    inputs = problem(subject, Size(600, 600, 8, 5, B=1, H=1))
+    other = problem(subject, Size(600, 600, 8, 5, B=1, H=1), seed=4)
+    before = subject.call(*inputs, is_causal=True).out
+    for i in (64, 127, 513):
+        key, value = inputs.key.copy(), inputs.value.copy()
+        key[..., i:, :], value[..., i:, :] = 9 * other.key[..., i:, :], other.value[..., i:, :]
+        after = subject.call(inputs.query, key, value, is_causal=True).out
+        same_bits(f"out before {i}", after[..., :i, :], before[..., :i, :])

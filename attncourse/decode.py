@@ -1,0 +1,253 @@
+"""Attention of one or a few new queries against a long cache.
+
+New here: with one query there are no query blocks to spread over the cores of a machine,
+so the keys are split instead: each part gives (out, lse), and `softmax.merge` joins them.
+The query heads that share a key head become rows of one matrix, so the cache is read once
+for all of them. `paged_decode` finds its keys through block tables and is otherwise the
+same code, so its results are the same bits.
+
+Left out: dropout, and thrift with gradients; nobody trains with a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attncourse import _validate, masks, softmax, tiles
+from attncourse import scores as order
+
+__all__ = ["SPLIT", "decode", "paged_decode"]
+
+SPLIT = 8192
+
+
+def decode(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    lengths: Any = None,
+    scale: float | None = None,
+    window_size: int | None = None,
+    softcap: float | None = None,
+    alibi_slopes: Any = None,
+    return_lse: bool = False,
+    split: int = SPLIT,
+) -> Any:
+    """Attend from the newest tokens to a cache, causal and pinned to its end.
+
+    Parameters
+    ----------
+    query : Tensor, shape (B, H, L, E)
+        The L newest tokens; their own keys are in the cache already.
+    key, value : Tensor, shapes (B, Hkv, S, E), (B, Hkv, S, Ev)
+        The cache; Hkv divides H.
+    lengths : Tensor or sequence of int, shape (B,), optional
+        How many of the S places each sequence has filled; all by default. What lies behind
+        is never looked at.
+    scale, window_size, softcap, alibi_slopes
+        As in `attncourse.attention`.
+    return_lse : bool, default False
+        Also return the log-sum-exp.
+    split : int, default 8192
+        Keys in a part.
+
+    Returns
+    -------
+    out : Tensor, shape (B, H, L, Ev)
+        In the type of `query`; 0 where a query sees no key.
+    lse : Tensor, shape (B, H, L)
+        Only with `return_lse`, in nats, float32 or wider; -inf where a query sees no key.
+
+    Raises
+    ------
+    ValueError
+        When shapes disagree (both are named), or an option lies out of range.
+    TypeError
+        For anything but tensors of one floating-point type.
+
+    Notes
+    -----
+    The same as `attention(..., is_causal=True, causal_align="bottom_right")`. Each call
+    reads S·(E + Ev) numbers for every key head and multiplies each of them H / Hkv times:
+    the reading is what takes time. **Source:** Dao et al. 2023, "Flash-Decoding".
+    """
+    _check_tensors(query, key, value)
+    _validate.dtypes(query, key, value)
+    _validate.shapes(query, key, value, True)
+
+    def read(cols: slice) -> tuple[Tensor, Tensor]:
+        return key[:, :, cols], value[:, :, cols]
+
+    ends = _ends(lengths, query, key.shape[-2])
+    options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
+    out, lse = _decode(query, read, key.shape[-2], value.shape[-1], ends, options)
+    return (out, lse) if return_lse else out
+
+
+def paged_decode(
+    query: Tensor,
+    key_pages: Tensor,
+    value_pages: Tensor,
+    block_table: Tensor,
+    lengths: Any,
+    *,
+    scale: float | None = None,
+    window_size: int | None = None,
+    softcap: float | None = None,
+    alibi_slopes: Any = None,
+    return_lse: bool = False,
+    split: int = SPLIT,
+) -> Any:
+    """Attend from the newest tokens to a cache that lies scattered over pages.
+
+    Parameters
+    ----------
+    query : Tensor, shape (B, H, L, E)
+        The L newest tokens of each sequence.
+    key_pages, value_pages : Tensor, shapes (P, Hkv, page, E), (P, Hkv, page, Ev)
+        The pool of pages that all sequences draw from.
+    block_table : Tensor of int, shape (B, pages)
+        For each sequence the numbers of its pages, in order; -1 behind the last.
+    lengths : Tensor or sequence of int, shape (B,)
+        Tokens of each sequence.
+    scale, window_size, softcap, alibi_slopes, return_lse, split
+        As in `decode`.
+
+    Returns
+    -------
+    out, lse
+        Bit for bit those of `decode` on a contiguous copy of the cache.
+
+    Raises
+    ------
+    ValueError
+        When shapes disagree, or a page that is needed does not exist.
+    TypeError
+        For anything but tensors of one floating-point type, or a table that holds no integers.
+
+    Notes
+    -----
+    Only the pages of one part are brought together at a time.
+    **Source:** Kwon et al. 2023, section 4.1 (arXiv:2309.06180).
+    """
+    _check_tensors(query, key_pages, value_pages, block_table)
+    _validate.dtypes(query, key_pages, value_pages)
+    page = key_pages.shape[-2]
+    ends = _ends(lengths, query, block_table.shape[-1] * page)
+    _validate.pages(query, key_pages, value_pages, block_table, ends)
+    table = block_table.clamp(min=0)
+
+    def read(cols: slice) -> tuple[Tensor, Tensor]:
+        pages = table[:, cols.start // page : -(-cols.stop // page)]  # (B, n)
+        skip = cols.start % page
+        wanted = slice(skip, skip + cols.stop - cols.start)
+        found = (pool[pages].transpose(1, 2) for pool in (key_pages, value_pages))
+        k, v = (block.flatten(2, 3)[:, :, wanted].contiguous() for block in found)  # (B, Hkv, s, E)
+        return k, v
+
+    seq_len_kv = int(ends.max()) if ends.numel() else 0
+    options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
+    out, lse = _decode(query, read, seq_len_kv, value_pages.shape[-1], ends, options)
+    return (out, lse) if return_lse else out
+
+
+class _Options(NamedTuple):
+    """What a call fixes beside its arrays."""
+
+    scale: float
+    window_size: int | None
+    softcap: float | None
+    slopes: Tensor | None
+    split: int
+
+
+def _decode(
+    query: Tensor,
+    read: Callable[[slice], tuple[Tensor, Tensor]],
+    seq_len_kv: int,
+    value_width: int,
+    ends: Tensor,
+    options: _Options,
+) -> tuple[Tensor, Tensor]:
+    """Attend to one part of the keys after the other, and merge."""
+    q = query.to(torch.promote_types(query.dtype, torch.float32)) * options.scale
+    out = q.new_zeros(*q.shape[:-1], value_width)  # (B, H, L, Ev)
+    lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
+    places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
+    own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
+    stop = min(seq_len_kv, int(ends.max()) if ends.numel() else 0)
+    first = 0
+    if options.window_size is not None and stop:
+        first = max(0, int(own.min()) - options.window_size + 1)
+    for number, cols in enumerate(tiles.blocks(first, stop, options.split)):
+        k, v = (block.to(q.dtype) for block in read(cols))  # (B, Hkv, s, E), (B, Hkv, s, Ev)
+        gap = own - torch.arange(cols.start, cols.stop, device=q.device)  # (B, 1, L, s)
+        part = _attend(q, k, v, gap, options)
+        out, lse = softmax.merge(out, lse, *part) if number else part
+    return out.to(query.dtype), lse
+
+
+def _attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    gap: Tensor,
+    options: _Options,
+) -> tuple[Tensor, Tensor]:
+    """Attend to one part of the keys, which stand `gap` behind the queries."""
+    seen = masks.visible(gap, options.window_size)  # (B, 1, L, s)
+    mask = None if bool(seen.all()) else seen
+    if options.slopes is not None:
+        mask = torch.where(seen, -options.slopes[..., None, None] * gap.abs(), -torch.inf)
+    rows, cols = slice(0, q.shape[-2]), slice(0, k.shape[-2])
+    k, v = order.cut_seen(k, v, rows, cols, attn_mask=mask)
+    scores = tiles.by_group(q, k.mT)  # (B, H, L, s)
+    scores, _ = order.finish(scores, rows, cols, attn_mask=mask, softcap=options.softcap)
+    nothing = scores.new_zeros(*scores.shape[:-1], 1)  # (B, H, L, 1)
+    row_max, row_sum, weights, _ = softmax.fold_block(nothing - torch.inf, nothing, scores)
+    blind = row_sum == 0
+    row_sum = row_sum.masked_fill(blind, 1.0)
+    return tiles.by_group(weights, v) / row_sum, (row_sum.log() + row_max).squeeze(-1)
+
+
+def _check_tensors(*tensors: Any) -> None:
+    for tensor in tensors:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"wanted torch tensors, got {type(tensor).__name__}")
+        if tensors[0].ndim != 4:
+            shape = tuple(tensors[0].shape)
+            raise ValueError(f"query must have the axes (B, H, L, E), got shape {shape}")
+
+
+def _ends(lengths: Any, query: Tensor, seq_len_kv: int) -> Tensor:
+    """Return one checked length a sequence, where the query lives."""
+    if lengths is None:
+        return torch.full((query.shape[0],), seq_len_kv, device=query.device)
+    ends = torch.as_tensor(lengths, device=query.device)
+    _validate.lengths(ends, query.shape[0], seq_len_kv)
+    return ends.long()
+
+
+def _check_options(
+    query: Tensor,
+    scale: float | None,
+    window_size: int | None,
+    softcap: float | None,
+    alibi_slopes: Any,
+    split: int,
+) -> _Options:
+    """Check what is not an array, and bring the slopes to the query's device."""
+    _validate.options(0.0, True, "bottom_right", window_size, softcap, None)
+    if split < 1:
+        raise ValueError(f"split must be at least 1 key, got {split}")
+    if alibi_slopes is not None:
+        wide = torch.promote_types(query.dtype, torch.float32)
+        alibi_slopes = torch.as_tensor(alibi_slopes, dtype=wide, device=query.device)
+        _validate.slopes(alibi_slopes, tuple(query.shape))
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    return _Options(scale, window_size, softcap, alibi_slopes, split)

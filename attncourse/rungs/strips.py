@@ -1,0 +1,165 @@
+"""Rung 5, strips: a strip of queries at a time, and only the keys it may see.
+
+New here: no (L, S) matrix. A strip of queries takes its scores, its softmax and its output
+before the next strip starts, so memory grows with L and not with its square. A strip under
+a causal mask or a window never touches the keys outside, and masks only the edges inside.
+
+Left out: thrift in training. Autograd keeps every strip for the backward pass, which adds
+up to the whole matrix again (rung `recompute` cures that), and a strip is as wide as the
+keys it sees (rung `tiled` cuts it).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attncourse import dropout, masks, softmax, tiles
+from attncourse import scores as order
+
+STRIP = 128
+# Scores that stand in memory at once, about: 2 MB in float32, near a core's cache.
+BUDGET = 2**19
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    causal_align: str = "top_left",
+    dropout_seed: int = 0,
+    return_lse: bool = False,
+    strip: int | None = None,
+    **hiding: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attend strip by strip.
+
+    Parameters
+    ----------
+    query, key, value : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
+        Any floating-point type, any device; with `enable_gqa`, Hkv divides H.
+    attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_align, dropout_seed, return_lse
+        As in `attncourse.attention`.
+    strip : int, optional
+        Queries in a strip: 128, or a quarter of a narrow window, so that a strip wastes
+        little outside its window.
+    **hiding
+        `window_size`, `softcap`, `alibi_slopes`, handed on to `attncourse.scores.finish`.
+
+    Returns
+    -------
+    out : Tensor, shape (..., H, L, Ev)
+        In the type of `query`; 0 in the rows that see no key.
+    lse : Tensor, shape (..., H, L)
+        Only with `return_lse`, in nats, float32 or wider; -inf in the rows that see no key.
+
+    Notes
+    -----
+    `strip`·S scores for a few heads stand in memory at once. A causal mask halves the work,
+    a window W makes it L·W. **Source:** Rabe and Staats 2021, section 2 (arXiv:2112.05682).
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    q = query.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    k, v = key.to(wide), value.to(wide)
+    shift = masks.offset(q.shape[-2], k.shape[-2], causal_align)
+    hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
+    if strip is None:
+        strip = min(STRIP, max(16, (hiding.get("window_size") or 4 * STRIP) // 4))
+
+    outs, lses = [], []
+    for kv_heads in _few_at_a_time(q, k, strip, hiding.get("window_size")):
+        few = _cut_heads(q, k, v, hiding, kv_heads)
+        out, lse = _few_heads(*few, strip, (dropout_p, dropout_seed))
+        outs.append(out)  # (..., few H, L, Ev)
+        lses.append(lse)  # (..., few H, L)
+    out = torch.cat(outs, dim=-3) if q.ndim > 2 else outs[0]
+    out = out.to(query.dtype)
+    if not return_lse:
+        return out
+    return out, torch.cat(lses, dim=-2) if q.ndim > 2 else lses[0]
+
+
+def _few_at_a_time(q: Tensor, k: Tensor, strip: int, window_size: int | None) -> list[slice]:
+    """Cut the key/value heads into groups whose strips fit the budget."""
+    if q.ndim < 3:
+        return [slice(0, 1)]
+    width = min(k.shape[-2], strip + (window_size or k.shape[-2]))
+    rows = min(strip, q.shape[-2]) * q.shape[:-2].numel() // max(k.shape[-3], 1)
+    return tiles.blocks(0, k.shape[-3], max(1, BUDGET // max(rows * width, 1))) or [slice(0, 0)]
+
+
+def _cut_heads(
+    q: Tensor, k: Tensor, v: Tensor, hiding: dict[str, Any], kv_heads: slice
+) -> tuple[Tensor, Tensor, Tensor, dict[str, Any], slice]:
+    """Take some key/value heads, and the query heads, masks and slopes that belong to them."""
+    if q.ndim < 3 or kv_heads == slice(0, k.shape[-3]):
+        return q, k, v, hiding, slice(0, q.shape[-3] if q.ndim > 2 else 1)
+    group = q.shape[-3] // k.shape[-3]
+    heads = slice(kv_heads.start * group, kv_heads.stop * group)
+    mask, slopes = hiding["attn_mask"], hiding.get("alibi_slopes")
+    if mask is not None and mask.ndim > 2 and mask.shape[-3] > 1:
+        hiding = hiding | {"attn_mask": mask[..., heads, :, :]}
+    if slopes is not None:
+        hiding = hiding | {"alibi_slopes": slopes[..., heads]}
+    return q[..., heads, :, :], k[..., kv_heads, :, :], v[..., kv_heads, :, :], hiding, heads
+
+
+def _few_heads(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    hiding: dict[str, Any],
+    heads: slice,
+    strip: int,
+    dropping: tuple[float, int],
+) -> tuple[Tensor, Tensor]:
+    """Go down the strips of a few heads."""
+    outs, lses = [], []
+    for rows in tiles.blocks(0, q.shape[-2], strip) or [slice(0, 0)]:
+        cols = slice(0, k.shape[-2])
+        if hiding["is_causal"]:
+            cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
+        k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
+        scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
+        scores = _finish(scores, rows, cols, hiding)
+        weights, row_sum, lse = _exponentials(scores)  # (..., H, l, s), (..., H, l, 1), (..., H, l)
+        if dropping[0]:
+            kept = dropout.keep(weights, *dropping, rows, cols, heads)
+            weights = weights * kept / (1 - dropping[0])
+        outs.append(tiles.by_group(weights, v_strip) / row_sum)  # (..., H, l, Ev)
+        lses.append(lse)
+    return torch.cat(outs, dim=-2), torch.cat(lses, dim=-1)
+
+
+def _finish(scores: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]) -> Tensor:
+    """Finish a strip of scores; where position alone decides, touch nothing but the edges."""
+    if any(hiding.get(name) is not None for name in ("attn_mask", "softcap", "alibi_slopes")):
+        return order.finish(scores, rows, cols, **hiding)[0]
+    if hiding["is_causal"]:
+        shift, window_size = hiding["shift"], hiding.get("window_size")
+        clear = tiles.clear(rows, cols.stop, shift, window_size)
+        for edge in (slice(cols.start, clear.start), slice(clear.stop, cols.stop)):
+            if edge.start < edge.stop:
+                seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
+                part = scores[..., edge.start - cols.start : edge.stop - cols.start]
+                part.masked_fill_(~seen, -torch.inf)
+    return scores
+
+
+def _exponentials(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return exp(score - row maximum), its sums (1 for rows that see nothing) and the lse."""
+    row_sum = scores.new_zeros(*scores.shape[:-1], 1)  # (..., H, l, 1)
+    row_max = torch.full_like(row_sum, -torch.inf)
+    if scores.shape[-1] > 0:
+        row_max, row_sum, scores, _ = softmax.fold_block(row_max, row_sum, scores)
+    blind = row_sum == 0
+    row_sum = row_sum.masked_fill(blind, 1.0)
+    return scores, row_sum, (row_sum.log() + row_max).squeeze(-1)

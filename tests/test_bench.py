@@ -1,0 +1,108 @@
+"""The harness takes turns, reports ratios, and prints and saves what it measured."""
+
+import argparse
+import json
+import time
+import types
+
+import pytest
+import torch
+
+from attncourse import bench, bench_tables
+from attncourse.rungs import LADDER
+
+FUNCTIONS = {"a": lambda: None, "b": lambda: None, "c": lambda: None}
+
+
+def command(*words):
+    parser = argparse.ArgumentParser()
+    bench.add_command(parser.add_subparsers())
+    args = parser.parse_args(["bench", *words])
+    return args.run(args)
+
+
+def test_functions_take_turns():
+    calls = []
+    functions = {name: lambda name=name: calls.append(name) for name in FUNCTIONS}
+    times = bench.interleaved(functions, seconds=10, rounds=4)
+    assert calls == ["a", "b", "c"] * 5
+    assert all(len(found) == 4 for found in times.values())
+
+
+def test_a_slow_first_round_is_kept_and_ends_it(monkeypatch):
+    ticks = iter(range(0, 1000, 3))
+    clock = types.SimpleNamespace(
+        process_time=lambda: float(next(ticks)), perf_counter=lambda: float(next(ticks))
+    )
+    monkeypatch.setattr(bench, "time", clock)
+    assert bench.interleaved(FUNCTIONS, seconds=2) == {"a": [3.0], "b": [3.0], "c": [3.0]}
+
+
+def test_a_process_that_sleeps_costs_nothing():
+    times = bench.interleaved({"sleep": lambda: time.sleep(0.05)}, seconds=0.1, rounds=1)
+    assert 0 <= times["sleep"][0] < 0.04
+
+
+def test_a_ratio_is_taken_round_by_round():
+    # Everything is ten times slower in the second round: the ratio does not notice.
+    times = {"base": [1.0, 10.0, 1.0], "ours": [0.5, 5.0, 0.5]}
+    assert bench.ratios(times, "base") == {"base": 1.0, "ours": 2.0}
+
+
+def test_a_table_aligns_and_marks_what_is_missing():
+    text = bench.table([{"n": 1, "ms": 0.12345}, {"n": 100, "note": "x"}])
+    assert text.splitlines() == ["  n     ms  note", "  1  0.123     -", "100      -     x"]
+
+
+def test_what_is_saved_names_the_machine(tmp_path):
+    bench.save(tmp_path / "new" / "x.json", "x", [{"n": 1}])
+    content = json.loads((tmp_path / "new" / "x.json").read_text())
+    assert content["rows"] == [{"n": 1}]
+    assert content["machine"]["torch"] == torch.__version__
+    assert {"date", "cpu", "threads"} <= content["machine"].keys()
+
+
+def test_the_command_prints_one_small_table(capsys, tmp_path):
+    threads = torch.get_num_threads()
+    words = ["decode", "--lengths", "16", "--seconds", "0.01", "--json", str(tmp_path)]
+    assert command(*words) == 0
+    assert torch.get_num_threads() == threads
+    out = capsys.readouterr().out
+    assert bench_tables.TITLES["decode"] in out
+    assert "32/4" in out
+    assert len(json.loads((tmp_path / "cpu_decode.json").read_text())["rows"]) == 2
+
+
+def test_an_unknown_table_is_named(capsys):
+    assert command("decode", "speed") == 2
+    assert "no table is called speed; there are ladder" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ladder", "window"])
+def test_every_table_has_a_column_for_what_it_times(name):
+    rows = getattr(bench_tables, name)(lengths=(32,), seconds=0.001)
+    wanted = {"ladder": {"sdpa ms", "plain", *bench_tables.TIMED}, "window": {"strips", "tiled"}}
+    assert all(wanted[name] <= row.keys() for row in rows)
+    assert all(row["strips"] > 0 for row in rows)
+
+
+def test_every_rung_is_timed_or_has_a_reason_not_to_be():
+    # loops has no batches, sdpa is what the others are compared with, Triton wants a GPU.
+    left_out = {rung.name for rung in LADDER} - set(bench_tables.TIMED)
+    assert left_out == {"loops", "sdpa", "triton_forward", "triton"}
+
+
+def test_what_is_compared_computes_the_same():
+    for is_causal in (False, True):
+        torch.manual_seed(0)
+        calls = bench_tables._calls(24, is_causal, backward=False)
+        answers = {name: torch.as_tensor(call()) for name, call in calls.items()}
+        for name, answer in answers.items():
+            torch.testing.assert_close(answer, answers["sdpa"], msg=name)
+
+
+def test_large_matrices_are_left_out():
+    assert (
+        not {"matmul", "by_hand", "batched", "plain"}
+        & bench_tables._calls(8192, True, False).keys()
+    )

@@ -134,6 +134,18 @@ def test_the_picture_on_the_first_page_computes_what_it_shows():
     assert sum(weights) == pytest.approx(1.0)
 
 
+def test_the_ledger_gives_no_verdict_on_what_is_only_planned():
+    text = (HTML / "book" / "claims.html").read_text(encoding="utf8")
+    rows = [row for row in text.split("<tr")[2:] if 'class="claim-id"' in row]
+    planned = [row for row in rows if "verdict-planned" in row]
+    assert len(rows) == 40
+    for row in rows:
+        assert len(re.findall('class="verdict ', row)) == 1
+        assert ("#cell-" in row) == (row not in planned)
+    assert f"{len(planned)} are planned" in text
+    assert f"{len(rows) - len(planned)} are executed" in text
+
+
 def test_unused_files_are_not_shipped():
     shipped = [f.name for f in (HTML / "_static").rglob("*") if f.is_file()]
     assert not [n for n in shipped if "fontawesome" in n or n.startswith("fa-") or "thebe" in n]

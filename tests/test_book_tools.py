@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from built_book import ROOT
 from course_address import read_address
-from course_claims import asserts, find_problems, read_claims
+from course_claims import asserts, find_problems, read_claims, state, summary
 from course_execution import cache_folder, execution_key
 from execute_chapters import fill_cache
 from jupyter_cache import get_cache
@@ -118,6 +118,22 @@ def test_the_ledger_reports_what_is_not_checked():
     assert len(find_problems(claims, idle)) == 2
     unknown = {1: [*good[1], ("S9-99", "cell-c", True)]}
     assert find_problems(claims, unknown) == ["chapter 01 #cell-c: unknown claim S9-99"]
+
+
+def test_a_statement_without_cells_is_planned_and_counted_so():
+    claims = [{"chapters": chapters} for chapters in ([1], [1, 9], [9], [8, 9], [2])]
+    written = {1: "chapters/01_one", 2: "chapters/02_two"}
+    states = [state(claim, written) for claim in claims]
+    assert states == ["executed", "in part", "planned", "planned", "executed"]
+    text = summary(claims, written)
+    for words in (
+        "Of the 5 statements",
+        "**3 are executed**",
+        "1 of them in part",
+        "**2 are planned",
+    ):
+        assert words in text
+    assert "in part" not in summary([{"chapters": [1]}], written)
 
 
 @pytest.mark.parametrize(

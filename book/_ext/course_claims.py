@@ -2,7 +2,8 @@
 
 A cell that executes the check of a statement carries the tag ``claim-<id>``. The ledger links to
 each such cell. The build fails where a statement that belongs to a chapter of this book has no
-cell there, or only cells that cannot fail because they assert nothing.
+cell there, or only cells that cannot fail because they assert nothing. A statement whose chapters
+are all still to be written carries no verdict: it is *planned*.
 """
 
 import ast
@@ -84,6 +85,31 @@ def find_problems(claims, cells):
     return problems
 
 
+def state(claim, written):
+    """Say how much of a statement is checked by the chapters that exist.
+
+    >>> state({"chapters": [3, 14]}, {1, 2, 3})
+    'in part'
+    """
+    here = sum(number in written for number in claim["chapters"])
+    if here == 0:
+        return "planned"
+    return "executed" if here == len(claim["chapters"]) else "in part"
+
+
+def summary(claims, written):
+    """Return the sentence over the ledger that counts what is executed and what is planned."""
+    states = [state(claim, written) for claim in claims]
+    part = states.count("in part")
+    executed = states.count("executed") + part
+    partly = f" ({part} of them in part: a later chapter has the rest)" if part else ""
+    return (
+        f"Of the {len(claims)} statements, **{executed} are executed** in this book{partly}. "
+        f"The other **{states.count('planned')} are planned**: their chapters are still to come, "
+        "and nothing here checks them yet."
+    )
+
+
 class ClaimsLedger(SphinxDirective):
     """Write the ledger as a table for each source."""
 
@@ -99,7 +125,7 @@ class ClaimsLedger(SphinxDirective):
         cells = {n: list(tagged_cells(self.env.doc2path(doc))) for n, doc in docs.items()}
         for problem in find_problems(claims, cells):
             LOGGER.warning("claims ledger: %s", problem, location=self.get_location())
-        lines = [f"| {' | '.join(HEADER)} |", "|---|---|---|---|"]
+        lines = [summary(claims, docs), "", f"| {' | '.join(HEADER)} |", "|---|---|---|---|"]
         lines += [self.row(claim, docs, cells) for claim in claims]
         container = nodes.container(classes=["claims-ledger"])
         self.state.nested_parse([*lines, ""], self.content_offset, container)
@@ -107,16 +133,18 @@ class ClaimsLedger(SphinxDirective):
 
     def row(self, claim, docs, cells):
         """Return one statement as a row of a Markdown table."""
-        verdict = f"{{verdict}}`{claim['verdict']}`"
-        note = f" *{claim['note']}*" if claim.get("note") else ""
+        planned = state(claim, docs) == "planned"
+        verdict = f"{{verdict}}`{'planned' if planned else claim['verdict']}`"
+        text = ("To be checked: " if planned else "") + claim.get("note", "")
+        note = f" *{text}*" if "note" in claim else ""
         checks = " ".join(self.check(claim["id"], n, docs, cells) for n in claim["chapters"])
         ident = f"{{claim}}`{claim['id']}`"
         return f"| {ident} | {claim['statement']}{note} | {verdict} | {checks} |"
 
     def check(self, ident, number, docs, cells):
-        """Link to the cells of one chapter that check the statement, or say that it is coming."""
+        """Link to the cells of one chapter that check the statement, or name the one to come."""
         if number not in docs:
-            return f"{{claim-check}}`coming in chapter {number:02d}`"
+            return f"{{claim-check}}`planned: chapter {number:02d}`"
         anchors = [anchor for found, anchor, _ in cells[number] if found == ident]
         page = "/" + docs[number] + ".ipynb"
         links = [

@@ -9,6 +9,9 @@ import numpy as np
 
 from attncourse.plotting.style import BLUE, COLORS, DASHES, GREY, MARKERS, label_ends, open_axes
 
+# A name on a histogram is about as long as one share of the figure's width in so many.
+NAME_SHARE = 4
+
 
 def line(
     x_values: Any,
@@ -148,9 +151,9 @@ def histogram(
     ]
     for name, density, color, dash in zip(samples, heights, COLORS, DASHES, strict=False):
         ax.stairs(density, edges, color=color, linestyle=dash, linewidth=2)
-        at, room = _clearest_bin(density, heights), len(density) // 5
+        at, room = _clearest_bin(density, heights), len(density) // NAME_SHARE
         spot = ((edges[at] + edges[at + 1]) / 2, density[at : at + room + 1].max())
-        ax.annotate(name, spot, (6, 2), textcoords="offset points", color=color, fontweight="bold")
+        ax.annotate(name, spot, (6, 5), textcoords="offset points", color=color, fontweight="bold")
     ax.set(xlabel=x, ylabel="share per unit")
     ax.margins(y=0.12)
 
@@ -158,9 +161,9 @@ def histogram(
 def _clearest_bin(density: np.ndarray, every: list[np.ndarray]) -> int:
     """Return the bin, right of the middle if it can be, where a name stands clear of the others."""
     others = [other for other in every if other is not density] or [np.zeros_like(density)]
-    tallest = np.pad(np.max(others, axis=0), (0, room := len(density) // 5))
+    tallest = np.pad(np.max(others, axis=0), (0, room := len(density) // NAME_SHARE))
     above = np.lib.stride_tricks.sliding_window_view(tallest, room + 1).max(axis=1)
-    lead = density - above  # a name reaches over the next fifth of the figure
+    lead = density - above  # a name reaches over the next quarter of the figure
     middle = int(np.searchsorted(density.cumsum(), density.sum() / 2))
     first = middle if lead[middle:].max() > 0 else 0
     return first + int(lead[first:].argmax())

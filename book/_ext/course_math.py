@@ -9,6 +9,10 @@ from sphinx.util.math import get_node_equation_number
 
 KATEX_JS = "vendor/katex/katex.min.js"
 KATEX_CSS = "vendor/katex/katex.min.css"
+WITHOUT_SCRIPT = (
+    '<noscript><p class="needs-script">JavaScript is off: formulas stand as LaTeX source.</p>'
+    "</noscript>"
+)
 
 
 def visit_inline(self, node):
@@ -35,6 +39,7 @@ def add_assets(app, pagename, templatename, context, doctree):
     body = context.get("body", "")
     if "math tex " not in body and 'class="tex display"' not in body:
         return
+    context["body"] = body.replace("</h1>", "</h1>\n" + WITHOUT_SCRIPT, 1)
     app.add_css_file(KATEX_CSS)
     app.add_js_file(KATEX_JS, loading_method="defer")
     app.add_js_file("math.js", loading_method="defer")

@@ -22,6 +22,10 @@ UNUSED_FILES = (
 )
 KEPT_PAGES = ("index", "genindex", "search", "404")
 ICON = '<span class="run-icon run-{0}" aria-hidden="true"></span>'
+FIGURE = re.compile(r'<img [^>]*src="[^"]*_images/[^>]*>')
+WIDGET = re.compile(r'(?s)<script type="application/vnd\.jupyter\.widget-view\+json">.*?</script>')
+NEEDS_SCRIPT = '<noscript><p class="needs-script">{}</p></noscript>'
+WIDGET_IS_SILENT = "Here stands a figure that reacts to you. It needs JavaScript, which is off."
 
 
 def _name(asset):
@@ -109,7 +113,9 @@ def on_page(app, pagename, templatename, context, doctree):
         )
     if source == ".ipynb" and "body" in context:
         bar = run_bar(app, pagename, context)
-        context["body"] = context["body"].replace("</h1>", "</h1>\n" + bar, 1)
+        body = FIGURE.sub(r'<div class="figure-box">\g<0></div>', context["body"])
+        body = WIDGET.sub(r"\g<0>" + NEEDS_SCRIPT.format(WIDGET_IS_SILENT), body)
+        context["body"] = body.replace("</h1>", "</h1>\n" + bar, 1)
 
 
 def write_404(app):

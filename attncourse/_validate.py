@@ -5,12 +5,15 @@ Every message says what was wanted and what came. Nothing here computes attentio
 
 from __future__ import annotations
 
+import operator
 import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 ALIGNMENTS = ("top_left", "bottom_right")
+DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def library_of(*arrays: Any) -> Any:
@@ -30,7 +33,7 @@ def library_of(*arrays: Any) -> Any:
 
 
 def _module_of(array: Any, torch: Any) -> str:
-    if isinstance(array, (np.ndarray, np.generic)):
+    if isinstance(array, np.ndarray) and not isinstance(array, (np.matrix, np.ma.MaskedArray)):
         return "numpy"
     if torch is not None and isinstance(array, torch.Tensor):
         return "torch"
@@ -55,6 +58,8 @@ def dtypes(query: Any, key: Any, value: Any) -> None:
     for name, array in named.items():
         if not is_float(array):
             raise TypeError(f"{name} must hold floating-point numbers, got {array.dtype}")
+        if str(array.dtype).removeprefix("torch.") not in DTYPES:
+            raise TypeError(f"{name} must be one of {', '.join(DTYPES)}, got {array.dtype}")
     if not query.dtype == key.dtype == value.dtype:
         came = ", ".join(f"{name} {array.dtype}" for name, array in named.items())
         raise TypeError(f"query, key and value must share one dtype, got {came}")
@@ -107,7 +112,7 @@ def _heads(query: tuple, key: tuple, value: tuple, enable_gqa: bool) -> None:
             f"query has {num_heads} heads, key has {num_kv_heads}: shapes {query} and {key}; "
             "heads are never broadcast, enable_gqa=True shares key heads among query heads"
         )
-    if num_kv_heads == 0 or num_heads % num_kv_heads:
+    if num_heads == 0 or num_kv_heads == 0 or num_heads % num_kv_heads:
         raise ValueError(
             f"key has {num_kv_heads} heads, query has {num_heads}; "
             f"{num_heads} must be a multiple of {num_kv_heads}"
@@ -199,27 +204,44 @@ def new_tokens(key: Any, value: Any, keys: Any, values: Any) -> None:
         )
 
 
+def whole(name: str, number: Any) -> int:
+    """Return a whole number as an int, or say what came instead."""
+    if not isinstance(number, bool):
+        try:
+            return operator.index(number)
+        except TypeError:
+            pass
+    raise TypeError(f"{name} must be an integer, got {type(number).__name__}")
+
+
 def options(
-    dropout_p: float,
-    is_causal: bool,
-    causal_align: str,
-    window_size: int | None,
-    softcap: float | None,
-    dropout_seed: int | None,
+    dropout_p: Any = 0.0,
+    is_causal: Any = False,
+    scale: Any = None,
+    causal_align: str = "top_left",
+    window_size: Any = None,
+    softcap: Any = None,
+    dropout_seed: Any = None,
+    **_: Any,
 ) -> None:
     """Check the numbers and names that no array is involved in."""
+    if not isinstance(is_causal, (bool, np.bool_)):
+        raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
+    for name, number in {"dropout_p": dropout_p, "scale": scale, "softcap": softcap}.items():
+        if number is not None and not isinstance(number, Real):
+            raise TypeError(f"{name} must be a number, got {type(number).__name__}")
+    if scale is not None and not abs(scale) < np.inf:
+        raise ValueError(f"scale must be finite, got {scale}")
     if not 0.0 <= dropout_p < 1.0:
         raise ValueError(f"dropout_p must lie in [0, 1), got {dropout_p}")
     if causal_align not in ALIGNMENTS:
         raise ValueError(f"causal_align must be one of {ALIGNMENTS}, got {causal_align!r}")
     if window_size is not None:
-        if isinstance(window_size, bool) or not isinstance(window_size, int | np.integer):
-            raise TypeError(f"window_size must be an integer, got {type(window_size).__name__}")
-        if window_size < 1:
+        if whole("window_size", window_size) < 1:
             raise ValueError(f"window_size must be at least 1, got {window_size}")
         if not is_causal:
             raise ValueError("window_size looks back from each query: it needs is_causal=True")
     if softcap is not None and not (0.0 < softcap < np.inf):
         raise ValueError(f"softcap must be a positive number, got {softcap}")
-    if dropout_seed is not None and not 0 <= dropout_seed < 2**64:
+    if dropout_seed is not None and not 0 <= whole("dropout_seed", dropout_seed) < 2**64:
         raise ValueError(f"dropout_seed must lie in [0, 2**64), got {dropout_seed}")

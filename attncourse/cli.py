@@ -11,7 +11,12 @@ from importlib import import_module
 
 import attncourse
 
-COMMAND_MODULES = ("attncourse.doctor",)
+COMMAND_MODULES = (
+    "attncourse.doctor",
+    "attncourse.conformance",
+    "attncourse.bench",
+    "attncourse.kernels.report",
+)
 
 __all__ = ["COMMAND_MODULES", "build_parser", "main"]
 

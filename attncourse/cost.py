@@ -53,7 +53,11 @@ class Problem:
 
     def __post_init__(self) -> None:
         """Check the options as a call would."""
-        _validate.options(0.0, self.is_causal, self.causal_align, self.window_size, None, None)
+        _validate.options(
+            is_causal=self.is_causal,
+            causal_align=self.causal_align,
+            window_size=self.window_size,
+        )
 
     @property
     def heads(self) -> int:

@@ -242,7 +242,7 @@ def _check_options(
     split: int,
 ) -> _Options:
     """Check what is not an array, and bring the slopes to the query's device."""
-    _validate.options(0.0, True, "bottom_right", window_size, softcap, None)
+    _validate.options(is_causal=True, scale=scale, window_size=window_size, softcap=softcap)
     if split < 1:
         raise ValueError(f"split must be at least 1 key, got {split}")
     if alibi_slopes is not None:

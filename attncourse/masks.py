@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse._validate import ALIGNMENTS
+from attncourse._validate import ALIGNMENTS, whole
 
 __all__ = ["block", "causal", "document", "offset", "padding", "visible", "window"]
 
@@ -115,8 +115,8 @@ def window(
 
     Raises
     ------
-    ValueError
-        When `size` is below 1.
+    ValueError, TypeError
+        When `size` is below 1, or no whole number.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def window(
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
     """
-    if size < 1:
+    if whole("size", size) < 1:
         raise ValueError(f"size must be at least 1, got {size}")
     return visible(_gap(seq_len_q, seq_len_kv, align), size)
 
@@ -157,7 +157,9 @@ def padding(lengths: Any, seq_len_kv: int) -> np.ndarray:
     array([[1, 1, 1],
            [1, 0, 0]])
     """
-    sizes = np.asarray(lengths, dtype=np.int64)
+    sizes = np.asarray(lengths)
+    if sizes.size and not np.issubdtype(sizes.dtype, np.integer):
+        raise TypeError(f"lengths must be integers, got {sizes.dtype}")
     if sizes.ndim != 1:
         raise ValueError(f"lengths must be one number a sequence, got shape {sizes.shape}")
     if sizes.size and not (0 <= sizes.min() and sizes.max() <= seq_len_kv):
@@ -184,8 +186,8 @@ def block(seq_len_q: int, seq_len_kv: int | None = None, *, size: int) -> np.nda
 
     Raises
     ------
-    ValueError
-        When `size` is below 1.
+    ValueError, TypeError
+        When `size` is below 1, or no whole number.
 
     Examples
     --------
@@ -194,7 +196,7 @@ def block(seq_len_q: int, seq_len_kv: int | None = None, *, size: int) -> np.nda
            [1, 1, 0],
            [0, 0, 1]])
     """
-    if size < 1:
+    if whole("size", size) < 1:
         raise ValueError(f"size must be at least 1, got {size}")
     seq_len_kv = seq_len_q if seq_len_kv is None else seq_len_kv
     return document(np.arange(seq_len_q) // size, np.arange(seq_len_kv) // size)
@@ -230,5 +232,7 @@ def document(ids_q: Any, ids_kv: Any = None) -> np.ndarray:
 def _gap(seq_len_q: int, seq_len_kv: int | None, align: str) -> np.ndarray:
     """Return the position of each query minus that of each key, shape (L, S)."""
     seq_len_kv = seq_len_q if seq_len_kv is None else seq_len_kv
+    if min(whole("seq_len_q", seq_len_q), whole("seq_len_kv", seq_len_kv)) < 0:
+        raise ValueError(f"lengths must not be negative, got {seq_len_q} and {seq_len_kv}")
     rows = np.arange(seq_len_q) + offset(seq_len_q, seq_len_kv, align)
     return rows[:, None] - np.arange(seq_len_kv)

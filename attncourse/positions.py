@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attncourse import masks
-from attncourse._validate import library_of
+from attncourse._validate import is_float, library_of, whole
 
 __all__ = ["alibi_bias", "alibi_slopes", "learned", "rotary", "sinusoidal"]
 
@@ -106,6 +106,8 @@ def rotary(
     -----
     **Source:** Su et al. 2024, section 3.2 (arXiv:2104.09864).
     """
+    if not is_float(x):
+        raise TypeError(f"x must hold floating-point numbers, got {x.dtype}")
     if pairing not in ("interleaved", "half"):
         raise ValueError(f"pairing must be 'interleaved' or 'half', got {pairing!r}")
     steps = np.arange(x.shape[-2]) if positions is None else np.asarray(positions)
@@ -152,6 +154,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     >>> alibi_slopes(6).tolist()
     [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
     """
+    num_heads = whole("num_heads", num_heads)
     if num_heads < 1:
         raise ValueError(f"num_heads must be at least 1, got {num_heads}")
     power = 2 ** (num_heads.bit_length() - 1)

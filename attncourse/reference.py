@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse import dropout
+from attncourse import _validate, dropout
 
 __all__ = ["allowed_keys", "attention"]
 
@@ -104,13 +104,15 @@ def attention(
 
     Raises
     ------
-    ValueError
-        With `dropout_p` but no `dropout_seed`.
+    ValueError, TypeError
+        With `dropout_p` but no `dropout_seed`, and for options and masks that
+        `attncourse.attention` refuses.
 
     Notes
     -----
     **Source:** Vaswani et al. 2017, section 3.2.1 (arXiv:1706.03762).
     """
+    _validate.options(dropout_p, is_causal, scale, causal_align, window_size, softcap, dropout_seed)
     q, k, v = (_float64(array) for array in (query, key, value))
     (seq_len_q, width), seq_len_kv = q.shape[-2:], k.shape[-2]
     scale = 1 / np.sqrt(width) if scale is None else scale
@@ -162,8 +164,10 @@ def _masks(attn_mask: Any, allowed: Any, shape: tuple) -> tuple[np.ndarray, np.n
     if attn_mask is None:
         return np.zeros(shape), visible
     if hasattr(attn_mask, "detach"):
-        attn_mask = attn_mask.detach().cpu().numpy()
+        attn_mask = attn_mask.detach().cpu()
+        attn_mask = attn_mask.double() if attn_mask.is_floating_point() else attn_mask.numpy()
     attn_mask = np.asarray(attn_mask)
+    _validate.mask(attn_mask, shape)
     if attn_mask.dtype == bool:
         return np.zeros(shape), visible & np.broadcast_to(attn_mask, shape)
     added = np.broadcast_to(_float64(attn_mask), shape)

@@ -67,7 +67,7 @@ def finish(
     library = library_of(scores)
     if alibi_slopes is not None:
         distance = abs(gap(scores, rows, cols, shift))  # (l, s)
-        scores = scores - alibi_slopes[..., None, None] * distance
+        scores = scores - alibi_slopes[..., None, None] * _in_type_of(scores, distance)
     if attn_mask is not None and not is_bool(attn_mask):
         scores = scores + cut(attn_mask, rows, cols)
     if softcap is not None:
@@ -139,6 +139,27 @@ def drop_unseen(array: Any, seen: Any) -> Any:
         used = used.reshape(groups).any(-2)  # (..., Hkv, S)
     library = library_of(array)
     return library.where(used[..., None], array, library.zeros_like(array))
+
+
+def drop_blind(query: Any, seen: Any) -> Any:
+    """Put zeros in the rows of queries that may see no key.
+
+    Parameters
+    ----------
+    query : ndarray or Tensor, shape (..., H, L, E)
+        Queries.
+    seen : ndarray or Tensor of bool, broadcastable to (..., H, L, S), or None
+        What may be seen.
+
+    Returns
+    -------
+    ndarray or Tensor
+        `query` itself when `seen` is None, else a cleaned copy: a NaN in a query that asks
+        nobody must not reach the gradient of a key.
+    """
+    if seen is None:
+        return query
+    return library_of(query).where(seen.any(-1)[..., None], query, 0.0)
 
 
 def cut_seen(
@@ -216,6 +237,13 @@ def cut(attn_mask: Any, rows: slice, cols: slice) -> Any:
     row_part = rows if attn_mask.shape[-2] > 1 else slice(None)
     col_part = cols if attn_mask.shape[-1] > 1 else slice(None)
     return attn_mask[..., row_part, col_part]
+
+
+def _in_type_of(scores: Any, distance: Any) -> Any:
+    """Turn whole numbers into the floating-point type of the scores."""
+    if isinstance(scores, np.ndarray):
+        return distance.astype(scores.dtype)
+    return distance.to(scores.dtype)
 
 
 def gap(like: Any, rows: slice, cols: slice, shift: int) -> Any:

@@ -229,14 +229,19 @@ def merge(out1: Any, lse1: Any, out2: Any, lse2: Any) -> tuple[Any, Any]:
             f"{tuple(out1.shape)}, lse has {tuple(lse1.shape)}"
         )
     library = library_of(lse1)
-    lse = library.logaddexp(lse1, lse2)  # (..., L)
-    centre = library.where(lse == -np.inf, library.zeros_like(lse), lse)  # (..., L)
-    share1 = library.exp(lse1 - centre)[..., None]  # (..., L, 1)
-    share2 = library.exp(lse2 - centre)[..., None]  # (..., L, 1)
-    return out1 * share1 + out2 * share2, lse
+    centre = library.maximum(lse1, lse2)  # (..., L)
+    centre = library.where(centre == -np.inf, library.zeros_like(centre), centre)
+    share1, share2 = library.exp(lse1 - centre), library.exp(lse2 - centre)  # (..., L), at most 1
+    total = share1 + share2
+    nothing = total == 0  # neither set shows a key
+    total = library.where(nothing, library.ones_like(total), total)
+    lse = library.where(nothing, lse1, centre + library.log(total))
+    out = out1 * (share1 / total)[..., None] + out2 * (share2 / total)[..., None]
+    return out, lse
 
 
 def _finite_max(scores: np.ndarray, axis: int) -> np.ndarray:
     """Return each row's maximum, kept as an axis, with 0 for a row of -inf or of nothing."""
-    row_max = scores.max(axis=axis, keepdims=True, initial=-np.inf)
-    return np.where(np.isneginf(row_max), 0, row_max).astype(scores.dtype, copy=False)
+    numbers = scores if np.issubdtype(scores.dtype, np.floating) else scores.astype(np.float64)
+    row_max = numbers.max(axis=axis, keepdims=True, initial=-np.inf)
+    return np.where(np.isneginf(row_max), 0, row_max).astype(numbers.dtype, copy=False)

@@ -204,10 +204,11 @@ def evaluate(
     inputs, target = _to(make_batch(unseen), place)
     training = model.training
     model.eval()
-    with torch.no_grad():
-        value = float(metric(model(*inputs), target))
-    model.train(training)
-    return value
+    try:
+        with torch.no_grad():
+            return float(metric(model(*inputs), target))
+    finally:
+        model.train(training)
 
 
 def _one_step(

@@ -70,3 +70,28 @@ def test_version(capsys):
         cli.main(["--version"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == f"attncourse {metadata.version('attncourse')}\n"
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+import numpy as np
+import attncourse
+one = np.ones((2, 3))
+assert attncourse.attention(one, one, one, is_causal=True).shape == (2, 3)
+try:
+    attncourse.attention(one, one, one, rung="sdpa")
+except ImportError as error:
+    print(error)
+from attncourse.cli import main
+sys.exit(main(["doctor"]))
+"""
+
+
+def test_without_torch_numpy_rungs_work_and_the_others_name_the_extra():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rung 'sdpa' needs torch: pip install 'attncourse[torch]'" in done.stdout
+    assert "torch does not start" in done.stdout

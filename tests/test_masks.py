@@ -62,3 +62,11 @@ def test_bad_arguments_are_named():
         masks.padding([4], 3)
     with pytest.raises(ValueError, match=r"one number a sequence, got shape \(1, 2\)"):
         masks.padding([[1, 2]], 3)
+    with pytest.raises(TypeError, match="lengths must be integers, got float64"):
+        masks.padding([1.9, 2.2], 3)
+    with pytest.raises(TypeError, match="size must be an integer, got float"):
+        masks.window(4, size=2.5)
+    with pytest.raises(TypeError, match="size must be an integer, got float"):
+        masks.block(4, size=2.5)
+    with pytest.raises(ValueError, match="must not be negative, got -1 and 2"):
+        masks.causal(-1, 2)

@@ -85,7 +85,18 @@ def test_learned_positions_are_a_trainable_table():
     assert table.weight.std().item() == pytest.approx(0.02, rel=0.1)
 
 
+def test_the_base_sets_the_slowest_turn():
+    x = np.array([[0.0, 0.0, 1.0, 0.0]])  # only the second pair, which turns by 1 / base^(1/2)
+    for base in (100.0, 10000.0):
+        turned = positions.rotary(x, [1], base=base)
+        np.testing.assert_allclose(turned[0, 2:], [np.cos(base**-0.5), np.sin(base**-0.5)])
+        assert positions.sinusoidal(2, 4, base)[1, 2] == pytest.approx(np.sin(base**-0.5))
+
+
 def test_bad_arguments_are_named():
+    with pytest.raises(TypeError, match="x must hold floating-point numbers, got int64"):
+        positions.rotary(np.array([[1, 2], [3, 4]]))
+    np.testing.assert_array_equal(positions.alibi_slopes(np.int64(6)), positions.alibi_slopes(6))
     with pytest.raises(ValueError, match="width must be even, got 5"):
         positions.sinusoidal(3, 5)
     with pytest.raises(ValueError, match="width must be even, got 3"):

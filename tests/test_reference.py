@@ -93,3 +93,26 @@ def test_dropout_without_a_seed_is_refused():
     one = np.ones((1, 1))
     with pytest.raises(ValueError, match="dropout_seed with dropout_p, got None"):
         reference.attention(one, one, one, dropout_p=0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"causal_align": "middle"}, ValueError),
+        ({"window_size": 2}, ValueError),
+        ({"attn_mask": np.ones((2, 2), int)}, TypeError),
+        ({"attn_mask": np.ones((3, 2), bool)}, ValueError),
+    ],
+    ids=["corner", "window-alone", "integer-mask", "mask-shape"],
+)
+def test_the_oracle_refuses_what_the_contract_refuses(options, error):
+    two = np.ones((2, 2))
+    with pytest.raises(error):
+        reference.attention(two, two, two, **options)
+
+
+def test_the_oracle_reads_bfloat16_masks():
+    torch = pytest.importorskip("torch")
+    two = np.eye(2)
+    mask = torch.tensor([[0.0, -torch.inf], [0.0, 0.0]], dtype=torch.bfloat16)
+    np.testing.assert_allclose(reference.attention(two, two, two, mask)[0], [1.0, 0.0])

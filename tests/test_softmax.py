@@ -48,6 +48,12 @@ def test_float32_stays_float32():
     assert softmax.stable(scores).dtype == softmax.logsumexp(scores).dtype == np.float32
 
 
+def test_whole_numbers_are_scores_too():
+    for way in (softmax.naive, softmax.stable, softmax.online):
+        np.testing.assert_allclose(way(np.array([1, 2, 3])), way(np.array([1.0, 2.0, 3.0])))
+    assert softmax.logsumexp(np.array([0, 0])) == pytest.approx(np.log(2.0))
+
+
 def _part(rng, gain, num_keys):
     scores, values = gain * rng.standard_normal((7, num_keys)), rng.standard_normal((num_keys, 4))
     return scores, values
@@ -107,3 +113,15 @@ def test_merge_names_the_shapes_that_disagree():
         softmax.merge(out, lse, np.zeros((4, 2)), np.zeros(4))
     with pytest.raises(ValueError, match=r"out has \(3, 2\), lse has \(2,\)"):
         softmax.merge(out, np.zeros(2), out, np.zeros(2))
+
+
+def test_merge_passes_gradients_also_where_nothing_was_seen():
+    torch = pytest.importorskip("torch")
+    parts = [torch.randn(3, 2, dtype=torch.float64), torch.tensor([0.3, -torch.inf, -torch.inf])]
+    parts += [torch.randn(3, 2, dtype=torch.float64), torch.tensor([1.1, 0.2, -torch.inf])]
+    parts = [part.double().requires_grad_() for part in parts]
+    out, lse = softmax.merge(*parts)
+    (out.square().sum() + lse[:2].sum()).backward()
+    assert all(torch.isfinite(part.grad).all() for part in parts)
+    expected = torch.softmax(torch.stack([parts[1][0], parts[3][0]]).detach(), 0)
+    assert parts[0].grad[0, 0].item() == pytest.approx((2 * out[0, 0] * expected[0]).item())

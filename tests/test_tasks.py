@@ -24,6 +24,14 @@ def test_associative_recall_asks_for_the_value_of_a_key():
     assert sorted(pairs.position.unique().tolist()) == list(range(6))
 
 
+def test_values_do_not_follow_from_their_keys():
+    pairs = tasks.associative_recall(200, 8, 64, generator=0)
+    agree = (pairs.values == pairs.keys).float().mean().item()
+    assert agree < 0.05, "1 in 64 by chance"
+    repeated = tasks.associative_recall(1, 64, 64, generator=1).values
+    assert len(set(repeated[0].tolist())) < 64, "values are drawn, not a permutation"
+
+
 def test_reversal_asks_for_the_sequence_backwards():
     tokens, target = tasks.reversal(5, 4, generator=2)
     assert torch.equal(target, torch.stack([tokens[:, i] for i in (3, 2, 1, 0)], dim=1))

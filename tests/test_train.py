@@ -171,3 +171,27 @@ def test_a_missing_tqdm_is_an_error_that_helps(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without_tqdm)
     with pytest.raises(ImportError, match=r"attncourse\[train\]"):
         progress.counted(3, "training")
+
+
+def test_each_step_is_adams_step_on_that_batch_alone():
+    net, twin = (nn.Sequential(nn.Linear(4, 2)) for _ in range(2))
+    twin.load_state_dict(net.state_dict())
+    fixed = make_batch(torch.Generator().manual_seed(0))
+    train.fit(net, lambda _: fixed, steps=3, lr=0.1, seed=0, device="cpu", clip=None)
+    adam = torch.optim.Adam(twin.parameters(), lr=0.1)
+    for _ in range(3):
+        gradients = torch.autograd.grad(
+            nn.functional.cross_entropy(twin(fixed[0]), fixed[1]), [*twin.parameters()]
+        )
+        for parameter, gradient in zip(twin.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        adam.step()
+    for mine, theirs in zip(net.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_metric_that_raises_leaves_the_model_in_training():
+    net = model()
+    with pytest.raises(ZeroDivisionError):
+        train.evaluate(net, make_batch, lambda output, target: 1 / 0, seed=0)
+    assert net.training

@@ -38,6 +38,8 @@ def test_a_head_ratio_that_does_not_divide_is_named():
         attncourse.attention(ones(8, 2, 4), ones(3, 5, 4), ones(3, 5, 4), enable_gqa=True)
     with pytest.raises(ValueError, match="8 must be a multiple of 0"):
         attncourse.attention(ones(8, 2, 4), ones(0, 5, 4), ones(0, 5, 4), enable_gqa=True)
+    with pytest.raises(ValueError, match="key has 2 heads, query has 0"):
+        attncourse.attention(ones(0, 2, 4), ones(2, 5, 4), ones(2, 5, 4), enable_gqa=True)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,10 @@ def test_a_head_ratio_that_does_not_divide_is_named():
         ({"window_size": 0, "is_causal": True}, ValueError, "at least 1, got 0"),
         ({"window_size": 2.0, "is_causal": True}, TypeError, "integer, got float"),
         ({"softcap": 0.0}, ValueError, "positive number, got 0.0"),
+        ({"scale": "x"}, TypeError, "scale must be a number, got str"),
+        ({"scale": np.inf}, ValueError, "scale must be finite, got inf"),
+        ({"is_causal": "no"}, TypeError, "True or False, got str"),
+        ({"dropout_p": 0.1, "dropout_seed": 1.5}, TypeError, "integer, got float"),
         ({"alibi_slopes": ones(2)}, ValueError, r"head axis, but query has shape \(3, 4\)"),
         ({"rung": "flash"}, ValueError, "no rung is called 'flash'; there are .*loops"),
     ],
@@ -77,6 +83,34 @@ def test_types_are_never_mixed_or_integer():
         attncourse.attention(ones(3, 4), ones(3, 4, dtype=np.float32), ones(3, 4))
     with pytest.raises(TypeError, match="wanted a NumPy array or a torch tensor, got list"):
         attncourse.attention([[1.0]], [[1.0]], [[1.0]])
+
+
+@pytest.mark.parametrize("dtype", [np.longdouble, np.complex64, ">f8"])
+def test_types_that_no_rung_computes_in_are_named(dtype):
+    if np.dtype(dtype) == np.float64:
+        pytest.skip("longdouble is float64 on this platform")
+    with pytest.raises(TypeError, match="query must"):
+        attncourse.attention(*[ones(3, 4, dtype=dtype)] * 3)
+
+
+def test_subclasses_that_change_arithmetic_are_refused():
+    for odd in (np.ma.masked_array(ones(3, 4)), np.float64(1.0)):
+        with pytest.raises(TypeError, match=f"wanted a NumPy array.*got {type(odd).__name__}"):
+            attncourse.attention(odd, odd, odd)
+
+
+def test_float8_is_refused_by_name():
+    torch = pytest.importorskip("torch")
+    tensor = torch.ones(3, 4).to(torch.float8_e4m3fn)
+    with pytest.raises(
+        TypeError, match=r"one of float16, bfloat16, float32, float64, got .*float8"
+    ):
+        attncourse.attention(tensor, tensor, tensor)
+
+
+def test_a_mask_may_be_a_single_boolean():
+    out = attncourse.attention(ones(3, 4), ones(5, 4), ones(5, 2), np.bool_(False))
+    np.testing.assert_array_equal(out, np.zeros((3, 2)))
 
 
 def test_arrays_and_tensors_are_never_mixed():

@@ -92,6 +92,14 @@ def attention(
 
     Notes
     -----
+    What no query may see never reaches a result, NaN and inf included. Where some queries see a
+    key and others do not, its value must be finite: a weight of 0 times NaN is NaN, and most
+    rungs multiply. Under that condition ``out[:i]`` keeps its bits when keys and values from i
+    on change, with `is_causal`.
+
+    PyTorch's function broadcasts batch axes, takes ``dropout_p=1`` and refuses `attn_mask`
+    together with `is_causal`; this one refuses the first two and combines the masks.
+
     Order: scale, then ALiBi and float mask, softcap, boolean masks, softmax, dropout.
     **Source:** Vaswani et al. 2017, section 3.2.1 (arXiv:1706.03762).
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse import _validate
+from attncourse import _validate, scores
 from attncourse.rungs._ladder import FEATURES, LADDER, Rung
 
 _AUTO = {"numpy": ("matmul", "batched"), "torch": ("sdpa", "recompute", "batched")}
@@ -53,8 +53,7 @@ def checked_call(query: Any, key: Any, value: Any, **given: Any) -> dict[str, An
     _validate.library_of(query, key, value)
     _validate.dtypes(query, key, value)
     _validate.shapes(query, key, value, given["enable_gqa"])
-    names = ("dropout_p", "is_causal", "causal_align", "window_size", "softcap", "dropout_seed")
-    _validate.options(*(given[name] for name in names))
+    _validate.options(**given)
     if given["attn_mask"] is not None:
         given["attn_mask"] = _alike(given["attn_mask"], query)
         _validate.mask(given["attn_mask"], (*query.shape[:-1], key.shape[-2]))
@@ -149,6 +148,9 @@ def run(
         )
     if "dropout_p" in call and "dropout_seed" in rung.features:
         call.setdefault("dropout_seed", _fresh_seed(query))
+    if "grad" in needs and "attn_mask" in call:
+        rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
+        query = scores.drop_blind(query, scores.allowed(query, rows, cols, call["attn_mask"]))
     if rung.library == "numpy":
         result = rung.function(*map(_to_numpy, (query, key, value)), **_each(_to_numpy, call))
     else:
@@ -189,18 +191,31 @@ def _give_back(result: Any, like: Any, keep_dtype: bool = False) -> Any:
 
 def _alike(array: Any, query: Any) -> Any:
     """Bring a mask or slopes to the query's library, device and working precision."""
-    if isinstance(array, list | tuple):
+    if isinstance(array, list | tuple | np.generic):
         array = np.asarray(array)
     _validate.library_of(array)
     if isinstance(query, np.ndarray):
         array = _to_numpy(array)
+        if not _validate.is_float(array):
+            return array
         wide = np.promote_types(query.dtype, np.float32)
-        return array.astype(wide) if _validate.is_float(array) else array
+        return _within(array, np.finfo(wide)).astype(wide)
     import torch
 
     array = _to_torch(array).to(query.device)
+    if not _validate.is_float(array):
+        return array
     wide_type = torch.promote_types(query.dtype, torch.float32)
-    return array.to(wide_type) if _validate.is_float(array) else array
+    return _within(array, torch.finfo(wide_type)).to(wide_type)
+
+
+def _within(array: Any, limits: Any) -> Any:
+    """Keep finite numbers finite in a narrower type: only -inf may hide."""
+    if array.dtype.itemsize * 8 <= limits.bits:
+        return array
+    library = _validate.library_of(array)
+    finite = library.clip(array, float(limits.min), float(limits.max))
+    return library.where(library.isinf(array), array, finite)
 
 
 def _wants_grad(*arrays: Any) -> bool:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 FEATURES = {
@@ -40,13 +41,26 @@ class _OnFirstCall:
     def __wrapped__(self) -> Callable[..., Any]:
         name = f"attncourse.rungs.{self.module}"
         # torch.compile can follow a look-up, but not an import.
-        return (sys.modules.get(name) or import_module(name)).attention
+        return (sys.modules.get(name) or _load(name)).attention
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<attncourse.rungs.{self.module}.attention>"
+
+
+def _load(name: str) -> ModuleType:
+    """Import a rung's module, and name the extra where torch is not there."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        rung = name.rpartition(".")[2]
+        raise ImportError(
+            f"rung {rung!r} needs torch: pip install 'attncourse[torch]', or take a NumPy rung"
+        ) from missing
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,8 @@ def attention(
         key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
     if hiding.get("alibi_slopes") is None and (attn_mask is None or attn_mask.dtype == torch.bool):
         bias = seen
-    else:
-        bias = bias.to(query.dtype)
+    else:  # a bias in half precision would be rounded, and may overflow to -inf
+        query, key, value = (array.to(bias.dtype) for array in (query, key, value))
     out = _call(query, key, value, bias, dropout_p, False, scale, enable_gqa)
     if seen is None:
         return out

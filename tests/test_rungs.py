@@ -2,6 +2,8 @@
 
 import inspect
 import itertools
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -408,3 +410,21 @@ def test_a_rungs_source_is_what_a_chapter_shows():
         assert inspect.getsourcefile(inspect.unwrap(rung.function)).endswith(f"{rung.name}.py")
         assert inspect.signature(rung.function).parameters["query"]
         assert by_name(rung.name) is rung
+
+
+COMPILED_AT_ONCE = """
+import torch
+import attncourse
+ask = lambda q, rung: attncourse.attention(q, q, q, is_causal=True, rung=rung)
+q = torch.randn(1, 2, 5, 8)
+for rung in ("auto", "batched"):
+    whole = torch.compile(lambda q: ask(q, rung), fullgraph=True, backend="eager")
+    torch.testing.assert_close(whole(q), ask(q, rung))
+"""
+
+
+def test_torch_compile_follows_the_very_first_call():
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED_AT_ONCE], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr

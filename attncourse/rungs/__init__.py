@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncourse.rungs._dispatch import checked_call, needed_features, pick, run
+from attncourse.rungs._dispatch import checked_call, import_ahead, needed_features, pick, run
 from attncourse.rungs._ladder import FEATURES, LADDER, Rung, by_name
 
 __all__ = ["FEATURES", "LADDER", "Rung", "attention", "by_name"]
+
+import_ahead()
 
 
 def attention(

@@ -29,6 +29,16 @@ _BY_ARGUMENT = {
 }
 
 
+def import_ahead() -> None:
+    """Import the torch rungs where torch is loaded: torch.compile cannot follow an import."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    for rung in LADDER:
+        if "triton" not in rung.name or (_HAS_TRITON and torch.cuda.is_available()):
+            getattr(rung.function, "__wrapped__", None)
+
+
 def checked_call(query: Any, key: Any, value: Any, **given: Any) -> dict[str, Any]:
     """Check every argument, and keep those that change something.
 
@@ -151,10 +161,9 @@ def run(
     if "grad" in needs and "attn_mask" in call:
         rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
         query = scores.drop_blind(query, scores.allowed(query, rows, cols, call["attn_mask"]))
-    if rung.library == "numpy":
-        result = rung.function(*map(_to_numpy, (query, key, value)), **_each(_to_numpy, call))
-    else:
-        result = rung.function(*map(_to_torch, (query, key, value)), **_each(_to_torch, call))
+    function = getattr(rung.function, "__wrapped__", rung.function)  # says so if torch is missing
+    convert = _to_numpy if rung.library == "numpy" else _to_torch
+    result = function(*map(convert, (query, key, value)), **_each(convert, call))
     if isinstance(result, tuple):
         return _give_back(result[0], query), _give_back(result[1], query, keep_dtype=True)
     return _give_back(result, query)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = (
+    "bench",
     "conformance",
+    "cost",
+    "decode",
     "dropout",
+    "kv_cache",
     "masks",
     "models",
     "plotting",
@@ -29,6 +33,8 @@ _MODULES = (
     "source",
     "tasks",
     "text",
+    "tiles",
+    "traffic",
     "train",
     "widgets",
 )

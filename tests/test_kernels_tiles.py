@@ -86,8 +86,8 @@ LENGTHS = [(1, 1), (16, 32), (33, 70), (70, 33), (64, 64)]
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_exactly_the_tiles_that_are_seen_whole_go_unchecked(lengths, of_keys):
     seq_len_q, seq_len_kv = lengths
-    shifts = {0, seq_len_kv - seq_len_q, -3, 1, 15, 16, 31}
-    cases = [(0, 0, False), *product(shifts, (0, 1, 2, 16, 17, 18, 33, 47, 48, 49), (True,))]
+    shifts = {seq_len_kv - seq_len_q, -3, 0, 1, 14, 15, 30, 31}
+    cases = [(0, 0, False), *product(shifts, (0, 1, 16, 17, 18, 33, 47, 48), (True,))]
     own, other = (BLOCK_M, BLOCK_N) if of_keys else (BLOCK_N, BLOCK_M)
     tiles = -(-(seq_len_q if of_keys else seq_len_kv) // own)
     for shift, window, causal in cases:

@@ -149,3 +149,14 @@ def test_low_precision_keeps_its_type_on_both_ways(dtype):
     for ours, theirs in zip(grads, expected, strict=True):
         assert ours.dtype == dtype
         torch.testing.assert_close(ours.double(), theirs, rtol=2 * tolerance, atol=tolerance)
+
+
+def test_autocast_rounds_neither_way():
+    tensors = [x.requires_grad_() for x in cases.inputs("wide", dtype=torch.float32)]
+    out = recompute.attention(*tensors)
+    grads = torch.autograd.grad(out.sum(), tensors)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = recompute.attention(*tensors)
+        cast_grads = torch.autograd.grad(cast.sum(), tensors)
+    assert torch.equal(cast, out)
+    assert all(map(torch.equal, cast_grads, grads))

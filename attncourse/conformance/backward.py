@@ -179,54 +179,30 @@ def _dropout_passes(subject: Subject) -> None:
 
 @THEME.case(
     "lse-gradient-right-or-cut",
-    "a log-sum-exp that requires gradients gives right ones",
+    "a log-sum-exp that requires gradients gives right ones, beside those of the output",
     needs=GRAD | {"lse"},
     level="full",
 )
 def _lse(subject: Subject) -> None:
-    inputs = problem(subject, Size(5, 7, 4, 3))
-    natives = leaves(subject, inputs, subject.dtype("float64"))
-    lse = subject.call_native(natives, {"return_lse": True}).native_lse
-    if not lse.requires_grad:
-        return
-    lse.sum().backward()
-    seen = inputs.map(lambda array: to_numpy(subject.native(array, subject.dtype("float64"))))
-    weights = np.exp(seen.query @ seen.key.swapaxes(-1, -2) / 2)
-    weights = weights / weights.sum(-1, keepdims=True)
-    close(
-        "gradient of query",
-        grad_of(natives["query"], "query"),
-        weights @ seen.key / 2,
-        1e3 * EPS[subject.dtype("float64")],
-    )
-
-
-@THEME.case(
-    "mask-gradient-right-or-refused",
-    "a float mask that requires gradients gets right ones, or the call says no",
-    needs=GRAD | {"float_mask"},
-    level="full",
-)
-def _mask_gradient(subject: Subject) -> None:
-    inputs = problem(subject, Size(5, 7, 4, 3))
-    dtype = subject.dtype("float64")
-    upstream = output_gradient(inputs)
-    natives = leaves(subject, inputs, dtype)
-    numbers = np.random.default_rng(3).standard_normal((5, 7))
-    mask = subject.native(numbers, dtype).requires_grad_()
-    try:
-        out = subject.call_native({**natives, "attn_mask": mask}, {"attn_mask": mask}).native_out
-        out.backward(subject.native(upstream, dtype))
-    except (NotImplementedError, RuntimeError, TypeError):
-        return
     import torch
 
-    leaf = torch.tensor(numbers).requires_grad_()
-    right, _ = plain(map(torch.tensor, inputs), {"added": leaf})
-    right.backward(torch.tensor(upstream))
-    close(
-        "gradient of attn_mask", grad_of(mask, "attn_mask"), to_numpy(leaf.grad), 1e4 * EPS[dtype]
-    )
+    inputs = problem(subject, Size(5, 7, 4, 3))
+    dtype, upstream = subject.dtype("float64"), output_gradient(inputs)
+    for share in (0.0, 1.0):
+        natives = leaves(subject, inputs, dtype)
+        answer = subject.call_native(natives, {"return_lse": True})
+        if not answer.native_lse.requires_grad:
+            return
+        pushed = (answer.native_out * subject.native(share * upstream, dtype)).sum()
+        (pushed + (answer.native_lse**2).sum()).backward()
+        right = [torch.tensor(array).requires_grad_() for array in inputs]
+        out, lse = plain(right, {})
+        ((out * torch.tensor(share * upstream)).sum() + (lse**2).sum()).backward()
+        for name, tensor in zip(NAMES, right, strict=True):
+            wanted = np.zeros(tensor.shape) if tensor.grad is None else to_numpy(tensor.grad)
+            grad = natives[name].grad
+            came = np.zeros(tensor.shape) if grad is None else to_numpy(grad)
+            close(f"gradient of {name}", came, wanted, 1e4 * EPS[dtype])
 
 
 @THEME.case(

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from attncourse.conformance._backward import (
     NAMES,
+    grad_of,
     hold_gradients,
     leaves,
+    output_gradient,
 )
 from attncourse.conformance._case import Theme
-from attncourse.conformance._check import Mismatch
+from attncourse.conformance._check import Mismatch, close
 from attncourse.conformance._modes import MODES
 from attncourse.conformance._oracle import Problem, Size, problem
-from attncourse.conformance._subject import Subject
+from attncourse.conformance._plain import plain
+from attncourse.conformance._subject import Subject, to_numpy
+from attncourse.conformance._tolerance import EPS
 
 THEME = Theme("gradients")
 GRAD = frozenset({"grad", "torch"})
@@ -116,3 +122,54 @@ def _fill() -> None:
 
 
 _fill()
+
+
+def _extra_gradient(subject: Subject, name: str, numbers: np.ndarray, **options: Any) -> None:
+    """Hold the gradient of a mask or of slopes to plain PyTorch's, unless it is refused."""
+    import torch
+
+    inputs = problem(subject, Size(5, 70, 4, 3))
+    dtype, upstream = subject.dtype("float64"), output_gradient(inputs)
+    extra = subject.native(numbers, dtype).requires_grad_()
+    natives = {**leaves(subject, inputs, dtype), name: extra}
+    try:
+        out = subject.call_native(natives, {name: extra, **options}).native_out
+    except NotImplementedError:
+        return
+    out.backward(subject.native(upstream, dtype))
+    leaf = torch.tensor(numbers).requires_grad_()
+    added = leaf
+    if name == "alibi_slopes":
+        distance = np.abs(np.arange(5)[:, None] - np.arange(70))
+        added = -leaf[..., None, None] * torch.tensor(distance)
+    right, _ = plain(map(torch.tensor, inputs), {"added": added, **options})
+    right.backward(torch.tensor(upstream))
+    close(f"gradient of {name}", grad_of(extra, name), to_numpy(leaf.grad), 1e5 * EPS[dtype])
+
+
+@THEME.case(
+    "mask-gradient-right-or-refused",
+    "a float mask that requires gradients gets right ones, or the call says no",
+    needs=GRAD | {"float_mask"},
+    level="full",
+)
+def _mask_gradient(subject: Subject) -> None:
+    numbers = np.random.default_rng(3).standard_normal((2, 2, 5, 70))
+    cuts = [np.s_[0, 0], np.s_[0, 0, :1], np.s_[0, 0, :, :1]]
+    if subject.has("batch"):
+        cuts += [np.s_[:, :, :, :], np.s_[:, :1, :1], np.s_[:1, :, :, :1]]
+    for cut in cuts:
+        _extra_gradient(subject, "attn_mask", numbers[cut])
+        if subject.has("softcap"):
+            _extra_gradient(subject, "attn_mask", numbers[cut], softcap=1.5)
+
+
+@THEME.case(
+    "slopes-gradient-right-or-refused",
+    "ALiBi slopes that require gradients get right ones, or the call says no",
+    needs=GRAD | {"alibi", "batch"},
+    level="full",
+)
+def _slopes_gradient(subject: Subject) -> None:
+    _extra_gradient(subject, "alibi_slopes", np.array([0.05, 0.1]))
+    _extra_gradient(subject, "alibi_slopes", np.array([[0.05, 0.1], [0.02, 0.03]]))

@@ -149,6 +149,7 @@ MASK_CUTS = {
     "one-a-sequence": (np.s_[:, :1, :1, :], "(B, 1, 1, S): padding"),
     "one-a-head": (np.s_[:1, :, :, :], "(1, H, L, S)"),
     "two-axes": (np.s_[0, 0], "(L, S): the same for all"),
+    "three-axes": (np.s_[0], "(H, L, S): the same for all sequences"),
     "column-of-queries": (np.s_[:, :, :, :1], "(B, H, L, 1): whole rows shown or hidden"),
 }
 

@@ -39,9 +39,10 @@ MODES_HERE = (
 BACKWARD = ("causal", "window-bottom-right", "mask-and-causal", "causal-dropout", "everything")
 
 
-def _size(length: tuple[int, int], mode: str) -> Size:
-    heads, kv_heads = (2, 1) if "gqa" in MODES[mode].needs else (1, 1)
-    return Size(*length, E=8, Ev=5, B=1, H=heads, Hkv=kv_heads)
+def _size(length: tuple[int, int], mode: str, heads: int = 1) -> Size:
+    """One sequence; two query heads a key head where grouped heads are asked for."""
+    grouped = "gqa" in MODES[mode].needs
+    return Size(*length, E=8, Ev=5, B=1, H=heads * (2 if grouped else 1), Hkv=heads)
 
 
 def _options(mode: str, inputs: Problem) -> Options:
@@ -56,50 +57,54 @@ def _add(name: str, says: str, check: Any, needs: Any, scores: int) -> None:
     THEME.add(name, says, check, needs=needs, level="full", scores=scores)
 
 
-def _fill() -> None:
-    for length in LENGTHS:
-        for mode in MODES_HERE:
-            size = _size(length, mode)
+def _fill(size: Size, mode: str, with_backward: bool) -> None:
+    """Add a case forward and, if asked, one backward."""
 
-            def forward(subject: Subject, size: Size = size, mode: str = mode) -> None:
-                inputs = problem(subject, size)
-                hold_to_oracle(subject, inputs, **_options(mode, inputs))
+    def forward(subject: Subject) -> None:
+        inputs = problem(subject, size)
+        hold_to_oracle(subject, inputs, **_options(mode, inputs))
 
-            def backward(subject: Subject, size: Size = size, mode: str = mode) -> None:
-                inputs = problem(subject, size)
-                hold_gradients(subject, inputs, **_options(mode, inputs))
+    def backward(subject: Subject) -> None:
+        inputs = problem(subject, size)
+        hold_gradients(subject, inputs, **_options(mode, inputs))
 
-            needs, name = MODES[mode].needs, f"{size.L}x{size.S}-{mode}"
-            says = f"{size.L} queries, {size.S} keys, {mode}"
-            _add(name, f"{says}: the oracle's answer", forward, needs, size.scores)
-            if mode in BACKWARD:
-                needs = needs | {"grad", "torch"}
-                says = f"{says}: the gradients of plain PyTorch"
-                _add(f"{name}-backward", says, backward, needs, size.scores)
+    needs, heads = MODES[mode].needs, "" if size.H < 3 else f"-{size.H}-heads"
+    name, says = f"{size.L}x{size.S}{heads}-{mode}", f"{size.L} queries, {size.S} keys, {mode}"
+    needs = needs | ({"batch"} if heads else set())
+    _add(name, f"{says}: the oracle's answer", forward, needs, size.scores)
+    if with_backward:
+        says = f"{says}: the gradients of plain PyTorch"
+        _add(f"{name}-backward", says, backward, needs | {"grad", "torch"}, size.scores)
 
 
-_fill()
+for _length in LENGTHS:
+    for _mode in MODES_HERE:
+        _fill(_size(_length, _mode), _mode, _mode in BACKWARD)
+# So many scores that a thrifty function takes a few heads at a time.
+for _mode in ("causal-alibi", "bool-mask", "causal-dropout", "causal-lse", "everything"):
+    _fill(_size((130, 1100), _mode, heads=8), _mode, _mode in BACKWARD)
 
 
-def _fill_masks() -> None:
+def _fill_masks(size: Size, name: str, cut: Any) -> None:
+    """Add a mask of each kind that is cut to some rows, columns or heads."""
     for kind, draw in (("bool_mask", bool_mask), ("float_mask", float_mask)):
-        for name, cut in (("one-row", np.s_[:1]), ("one-column", np.s_[:, :1])):
-            for length in LENGTHS[1:]:
-                size = _size(length, "plain")
 
-                def check(
-                    subject: Subject, size: Size = size, cut: Any = cut, draw: Any = draw
-                ) -> None:
-                    inputs = problem(subject, size)
-                    alone = inputs.map(lambda array: array.reshape(array.shape[-2:]))
-                    hold_to_oracle(subject, inputs, attn_mask=draw(alone)[cut])
+        def check(subject: Subject, draw: Any = draw) -> None:
+            inputs = problem(subject, size)
+            hold_to_oracle(subject, inputs, attn_mask=draw(inputs)[cut])
 
-                says = f"a mask of {name.replace('-', ' ')}, over {size.L} x {size.S} scores"
-                name_here = f"{size.L}x{size.S}-{kind.replace('_', '-')}-of-{name}"
-                _add(name_here, says, check, {kind}, size.scores)
+        heads = "" if size.H < 3 else f"-{size.H}-heads"
+        mask = kind.replace("_", "-")
+        says = f"a mask of {name.replace('-', ' ')}, over {size.L} x {size.S} scores"
+        needs = {kind, "batch"} if heads else {kind}
+        _add(f"{size.L}x{size.S}{heads}-{mask}-of-{name}", says, check, needs, size.scores)
 
 
-_fill_masks()
+for _length in LENGTHS[1:]:
+    _fill_masks(_size(_length, "plain"), "one-row", np.s_[..., :1, :])
+    _fill_masks(_size(_length, "plain"), "one-column", np.s_[..., :1])
+_fill_masks(_size((130, 1100), "plain", heads=8), "one-head", np.s_[:, :1])
+_fill_masks(_size((130, 1100), "plain", heads=8), "three-axes", np.s_[0])
 
 
 @THEME.case(

@@ -2,6 +2,7 @@
 
 In reading order: `runtime` (interpreter or GPU, decided once), `blocks` (how large a tile),
 `tiles` (what every kernel does with one tile), `forward`, `delta`, `dkdv`, `dq` (the
-kernels), `launch` (their arguments), `ops` (the kernels as operators that torch knows),
-`report` (what the compiler made of them). Importing this package costs nothing.
+kernels), `arguments` and `launch` (from tensors to kernels), `ops` (the kernels as operators
+that torch knows), `compiled` and `report` (what the compiler made of them), `traffic` (the
+bytes they move). Importing this package costs nothing.
 """

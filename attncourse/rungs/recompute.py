@@ -94,7 +94,9 @@ def attention(
     shift = masks.offset(query.shape[-2], key.shape[-2], causal_align)
     hiding |= {"is_causal": is_causal, "shift": shift}
     settings = Settings(scale, (dropout_p, dropout_seed), hiding, block_q, block_kv)
-    out, lse = _Recompute.apply(query, key, value, attn_mask, alibi_slopes, settings)
+    # Both passes must make the same weights, also where autocast would round only one of them.
+    with torch.autocast(query.device.type, enabled=False):
+        out, lse = _Recompute.apply(query, key, value, attn_mask, alibi_slopes, settings)
     return (out, lse) if return_lse else out
 
 
@@ -146,7 +148,8 @@ class _Recompute(torch.autograd.Function):
         ]
         for rows in tiles.blocks(0, query.shape[-2], settings.block_q):
             block = _Rows(*(x[..., rows, :] for x in (inputs[0], grad_out, lse, average)))
-            _send_back(block, inputs[1], inputs[2], rows, settings, grads)
+            with torch.autocast(query.device.type, enabled=False):
+                _send_back(block, inputs[1], inputs[2], rows, settings, grads)
         return *(g if g is None else g.to(query.dtype) for g in grads[:3]), *grads[3:], None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse import dropout, masks, softmax, tiles
+from attncourse import dropout, masks, tiles
 from attncourse import scores as order
 
 STRIP = 128
@@ -77,7 +77,7 @@ def attention(
     outs, lses = [], []
     for kv_heads in _few_at_a_time(q, k, strip, hiding.get("window_size")):
         few = _cut_heads(q, k, v, hiding, kv_heads)
-        out, lse = _few_heads(*few, strip, (dropout_p, dropout_seed))
+        out, lse = _few_heads(*few, strip, (dropout_p, dropout_seed), return_lse)
         outs.append(out)  # (..., few H, L, Ev)
         lses.append(lse)  # (..., few H, L)
     out = torch.cat(outs, dim=-3) if q.ndim > 2 else outs[0]
@@ -120,8 +120,9 @@ def _few_heads(
     heads: slice,
     strip: int,
     dropping: tuple[float, int],
+    return_lse: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Go down the strips of a few heads."""
+    """Go down the strips of a few heads; without `return_lse` there is an empty lse."""
     outs, lses = [], []
     for rows in tiles.blocks(0, q.shape[-2], strip) or [slice(0, 0)]:
         cols = slice(0, k.shape[-2])
@@ -129,37 +130,44 @@ def _few_heads(
             cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
         k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
-        scores = _finish(scores, rows, cols, hiding)
-        weights, row_sum, lse = _exponentials(scores)  # (..., H, l, s), (..., H, l, 1), (..., H, l)
+        scores, blind = _finish(scores, rows, cols, hiding)
+        weights = scores.softmax(-1)  # (..., H, l, s)
         if dropping[0]:
             kept = dropout.keep(weights, *dropping, rows, cols, heads)
             weights = weights * kept / (1 - dropping[0])
-        outs.append(tiles.by_group(weights, v_strip) / row_sum)  # (..., H, l, Ev)
-        lses.append(lse)
+        out = tiles.by_group(weights, v_strip)  # (..., H, l, Ev)
+        outs.append(out if blind is None else out.masked_fill(blind, 0.0))
+        lses.append(_lse(scores, blind) if return_lse else scores.new_empty(0))
     return torch.cat(outs, dim=-2), torch.cat(lses, dim=-1)
 
 
-def _finish(scores: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]) -> Tensor:
-    """Finish a strip of scores; where position alone decides, touch nothing but the edges."""
-    if any(hiding.get(name) is not None for name in ("attn_mask", "softcap", "alibi_slopes")):
-        return order.finish(scores, rows, cols, **hiding)[0]
-    if hiding["is_causal"]:
-        shift, window_size = hiding["shift"], hiding.get("window_size")
-        clear = tiles.clear(rows, cols.stop, shift, window_size)
-        for edge in (slice(cols.start, clear.start), slice(clear.stop, cols.stop)):
-            if edge.start < edge.stop:
-                seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
-                part = scores[..., edge.start - cols.start : edge.stop - cols.start]
-                part.masked_fill_(~seen, -torch.inf)
-    return scores
+def _finish(
+    scores: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]
+) -> tuple[Tensor, Tensor | None]:
+    """Finish a strip of scores, and point out the rows that see nothing, now full of zeros.
+
+    Where position alone decides, and some key is seen by all, only the edges are touched.
+    """
+    shift, window_size = hiding["shift"], hiding.get("window_size")
+    clear = tiles.clear(rows, cols.stop, shift, window_size)
+    by_position = all(hiding.get(name) is None for name in ("attn_mask", "softcap", "alibi_slopes"))
+    if by_position and hiding["is_causal"] and clear.start < clear.stop:
+        edges = slice(cols.start, clear.start), slice(clear.stop, cols.stop)
+        for edge in (edge for edge in edges if edge.start < edge.stop):
+            seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
+            part = scores[..., edge.start - cols.start : edge.stop - cols.start]  # (..., H, l, e)
+            part.masked_fill_(~seen, -torch.inf)
+        return scores, None
+    scores, seen = order.finish(scores, rows, cols, **hiding)
+    if seen is None:
+        return scores, None
+    blind = ~seen.any(-1, keepdim=True)
+    return scores.masked_fill_(blind, 0.0), blind
 
 
-def _exponentials(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return exp(score - row maximum), its sums (1 for rows that see nothing) and the lse."""
-    row_sum = scores.new_zeros(*scores.shape[:-1], 1)  # (..., H, l, 1)
-    row_max = torch.full_like(row_sum, -torch.inf)
-    if scores.shape[-1] > 0:
-        row_max, row_sum, scores, _ = softmax.fold_block(row_max, row_sum, scores)
-    blind = row_sum == 0
-    row_sum = row_sum.masked_fill(blind, 1.0)
-    return scores, row_sum, (row_sum.log() + row_max).squeeze(-1)
+def _lse(scores: Tensor, blind: Tensor | None) -> Tensor:
+    """Return the log-sum-exp of a strip; -inf in rows that see nothing."""
+    if scores.shape[-1] == 0:
+        return scores.new_full(scores.shape[:-1], -torch.inf)
+    lse = scores.logsumexp(-1)  # (..., H, l)
+    return lse if blind is None else lse.masked_fill(blind.squeeze(-1), -torch.inf)

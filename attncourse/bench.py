@@ -38,9 +38,10 @@ def interleaved(
     functions : mapping of str to callable
         What to time, each without arguments.
     seconds : float, default 2.0
-        Start no new round after this time; one round always runs.
+        Processor time after which no new round starts.
     rounds : int, default 15
-        Rounds at most, after a first one that warms up and counts only if it is alone.
+        Rounds at most, after a first one that warms up. That one counts only where it is
+        alone, because it took more than four times `seconds`.
 
     Returns
     -------
@@ -48,15 +49,13 @@ def interleaved(
         Processor seconds of each function in each round.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
-    start = time.perf_counter()
+    start = time.process_time()
     for number in range(rounds + 1):
         for name, function in functions.items():
             before = time.process_time()
             function()
             times[name].append(time.process_time() - before)
-        if number and time.perf_counter() - start > seconds:
-            break
-        if time.perf_counter() - start > 2 * seconds:
+        if time.process_time() - start > (seconds if number else 4 * seconds):
             break
     return {name: found[1:] or found for name, found in times.items()}
 

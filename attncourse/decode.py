@@ -203,7 +203,7 @@ def _attend(
     seen = masks.visible(gap, options.window_size)  # (B, 1, L, s)
     mask = None if bool(seen.all()) else seen
     if options.slopes is not None:
-        mask = torch.where(seen, -options.slopes[..., None, None] * gap.abs(), -torch.inf)
+        mask = torch.where(seen, -options.slopes[..., None, None] * gap, -torch.inf)
     rows, cols = slice(0, q.shape[-2]), slice(0, k.shape[-2])
     k, v = order.cut_seen(k, v, rows, cols, attn_mask=mask)
     scores = tiles.by_group(q, k.mT)  # (B, H, L, s)

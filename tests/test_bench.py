@@ -31,15 +31,13 @@ def test_functions_take_turns():
 
 def test_a_slow_first_round_is_kept_and_ends_it(monkeypatch):
     ticks = iter(range(0, 1000, 3))
-    clock = types.SimpleNamespace(
-        process_time=lambda: float(next(ticks)), perf_counter=lambda: float(next(ticks))
-    )
+    clock = types.SimpleNamespace(process_time=lambda: float(next(ticks)))
     monkeypatch.setattr(bench, "time", clock)
     assert bench.interleaved(FUNCTIONS, seconds=2) == {"a": [3.0], "b": [3.0], "c": [3.0]}
 
 
 def test_a_process_that_sleeps_costs_nothing():
-    times = bench.interleaved({"sleep": lambda: time.sleep(0.05)}, seconds=0.1, rounds=1)
+    times = bench.interleaved({"sleep": lambda: time.sleep(0.05)}, rounds=1)
     assert 0 <= times["sleep"][0] < 0.04
 
 

@@ -138,6 +138,18 @@ def test_a_full_pool_writes_nothing():
         cache.append(second, *one(1))
 
 
+def test_the_copy_of_a_shared_page_needs_a_free_page_too():
+    cache = PagedKVCache(1, 4, 2, 3, 2)
+    first = cache.add()
+    cache.append(first, *one(2))
+    second = cache.fork(first)
+    with pytest.raises(MemoryError, match="wanted 1 free pages of the pool, there are 0"):
+        cache.append(second, *one(1, 2.0))
+    cache.free(first)
+    cache.append(second, *one(1, 2.0))
+    assert torch.equal(cache.contiguous(second)[0], one(3)[0])
+
+
 def test_an_empty_batch_has_an_empty_table():
     cache = PagedKVCache(2, 2, 2, 3)
     table, lengths = cache.block_table([])

@@ -15,7 +15,7 @@ COMMAND_MODULES = (
     "attncourse.doctor",
     "attncourse.conformance",
     "attncourse.bench",
-    "attncourse.kernels.report",
+    "attncourse.kernel_report",
 )
 
 __all__ = ["COMMAND_MODULES", "build_parser", "main"]

@@ -8,7 +8,8 @@ import types
 import pytest
 import torch
 
-from attncourse import bench, bench_tables
+from attncourse import bench
+from attncourse.bench import tables
 from attncourse.rungs import LADDER
 
 FUNCTIONS = {"a": lambda: None, "b": lambda: None, "c": lambda: None}
@@ -66,7 +67,7 @@ def test_the_command_prints_one_small_table(capsys, tmp_path):
     assert command(*words) == 0
     assert torch.get_num_threads() == threads
     out = capsys.readouterr().out
-    assert bench_tables.TITLES["decode"] in out
+    assert tables.TITLES["decode"] in out
     assert "32/4" in out
     assert len(json.loads((tmp_path / "cpu_decode.json").read_text())["rows"]) == 2
 
@@ -78,29 +79,26 @@ def test_an_unknown_table_is_named(capsys):
 
 @pytest.mark.parametrize("name", ["ladder", "window"])
 def test_every_table_has_a_column_for_what_it_times(name):
-    rows = getattr(bench_tables, name)(lengths=(32,), seconds=0.001)
-    wanted = {"ladder": {"sdpa ms", "plain", *bench_tables.TIMED}, "window": {"strips", "tiled"}}
+    rows = getattr(tables, name)(lengths=(32,), seconds=0.001)
+    wanted = {"ladder": {"sdpa ms", "plain", *tables.TIMED}, "window": {"strips", "tiled"}}
     assert all(wanted[name] <= row.keys() for row in rows)
     assert all(row["strips"] > 0 for row in rows)
 
 
 def test_every_rung_is_timed_or_has_a_reason_not_to_be():
     # loops has no batches, sdpa is what the others are compared with, Triton wants a GPU.
-    left_out = {rung.name for rung in LADDER} - set(bench_tables.TIMED)
+    left_out = {rung.name for rung in LADDER} - set(tables.TIMED)
     assert left_out == {"loops", "sdpa", "triton_forward", "triton"}
 
 
 def test_what_is_compared_computes_the_same():
     for is_causal in (False, True):
         torch.manual_seed(0)
-        calls = bench_tables._calls(24, is_causal, backward=False)
+        calls = tables._calls(24, is_causal, backward=False)
         answers = {name: torch.as_tensor(call()) for name, call in calls.items()}
         for name, answer in answers.items():
             torch.testing.assert_close(answer, answers["sdpa"], msg=name)
 
 
 def test_large_matrices_are_left_out():
-    assert (
-        not {"matmul", "by_hand", "batched", "plain"}
-        & bench_tables._calls(8192, True, False).keys()
-    )
+    assert not {"matmul", "by_hand", "batched", "plain"} & tables._calls(8192, True, False).keys()

@@ -91,7 +91,7 @@ def variants(
     Returns
     -------
     list of tuple
-        The arguments of `attncourse.kernels.compiled.examine`.
+        The arguments of `attncourse.kernel_report.compiled.examine`.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def compile_all(
     Returns
     -------
     list of dict
-        What `attncourse.kernels.compiled.examine` returned.
+        What `attncourse.kernel_report.compiled.examine` returned.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _compile_share(
     show: Callable[[dict[str, Any]], None] | None,
 ) -> Iterable[dict[str, Any]]:
     """Feed one process, in which Triton is native, and read its answers."""
-    command = [sys.executable, "-m", "attncourse.kernels.compiled", *map(json.dumps, wanted)]
+    command = [sys.executable, "-m", "attncourse.kernel_report.compiled", *map(json.dumps, wanted)]
     environment = os.environ | {"TRITON_INTERPRET": "0"}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         with subprocess.Popen(

@@ -182,15 +182,15 @@ def measure(
     """
     import torch
 
-    from attncourse import bench_tables
+    from attncourse.bench import tables
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         print("  ".join(f"{key} {value}" for key, value in machine().items()))
         sizes = {"lengths": lengths} if lengths else {}
-        rows = getattr(bench_tables, name)(seconds=seconds, **sizes)
-        print(f"{bench_tables.TITLES[name]}\n{table(rows)}\n")
+        rows = getattr(tables, name)(seconds=seconds, **sizes)
+        print(f"{tables.TITLES[name]}\n{table(rows)}\n")
         if folder:
             save(Path(folder) / f"cpu_{name}.json", name, rows)
     finally:

@@ -2,7 +2,7 @@
 
 New here: a launch needs a device, compiling does not. Arguments are made of tensors
 without memory, by the same functions that make them for a launch, so what is examined
-is what would run. Started by `attncourse.kernels.report`, in a process of its own.
+is what would run. Started by `attncourse.kernel_report`, in a process of its own.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from attncourse.kernels import report
+from attncourse import kernel_report as report
 
 if find_spec("triton") is None:
     pytest.skip("triton is not installed (Linux only): attncourse[triton]", allow_module_level=True)

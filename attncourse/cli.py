@@ -11,7 +11,7 @@ from importlib import import_module
 
 import attncourse
 
-COMMAND_MODULES = ("attncourse.doctor",)
+COMMAND_MODULES = ("attncourse.doctor", "attncourse.grading.command")
 
 __all__ = ["COMMAND_MODULES", "build_parser", "main"]
 

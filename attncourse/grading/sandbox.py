@@ -210,7 +210,7 @@ class Sandbox:
             return None
 
     def peak_bytes(self) -> int | None:
-        """Return the largest resident memory so far, read from outside; None where that is unknown."""
+        """Return the largest resident memory so far, seen from outside; None if unknown."""
         try:
             text = Path(f"/proc/{self._worker_pid()}/status").read_text()
         except OSError:
@@ -242,10 +242,8 @@ class Sandbox:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.handle, signal.SIGKILL)
         if self.walls.backend in ("docker", "podman") and process.poll() is None:
-            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            subprocess.run(
-                [self.walls.backend, "kill", self.name], timeout=30, check=False, **quiet
-            )
+            words = [self.walls.backend, "kill", self.name]
+            subprocess.run(words, timeout=30, check=False, capture_output=True)
         if self.handle is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

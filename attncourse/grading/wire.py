@@ -129,9 +129,10 @@ def _key(key: Any) -> str:
 
 def _plain_array(value: Any) -> np.ndarray:
     """Return an array or a tensor as a new array of an allowed dtype."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
-        value = value.detach().cpu()
+    torch: Any = sys.modules.get("torch")
+    tensor: Any = value
+    if torch is not None and isinstance(tensor, getattr(torch, "Tensor", ())):
+        value = tensor.detach().cpu()
         value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
     if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
         raise TypeError(

@@ -78,8 +78,7 @@ def make_shell() -> Any:
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "nocolor"
     settings.InteractiveShell.cache_size = 0
-    shell = InteractiveShell(config=settings)
-    InteractiveShell._instance = shell
+    shell: Any = InteractiveShell.instance(config=settings)
 
     def quiet(*_: Any, **__: Any) -> None:
         """Do nothing: there is nobody to show it to."""

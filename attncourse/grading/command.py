@@ -204,6 +204,7 @@ def _batch(arguments: argparse.Namespace) -> int:
 
 def _run_batch(batch: Any) -> int:
     """Run a batch, write its reports, say how it went."""
+    from attncourse.grading.page import visible
     from attncourse.grading.reports import write_reports
 
     progress = _Progress(len(batch.pairs))
@@ -220,7 +221,7 @@ def _run_batch(batch: Any) -> int:
     print(
         f"{len(results)} students, {batch.kept} kept, {seconds:.1f} s, results in {batch.store.out}"
     )
-    for name in failed:
+    for name in map(visible, failed):
         print(f"not graded by our own fault (no points, not 0): {name}")
     return 1 if failed else 0
 

@@ -193,7 +193,7 @@ def _result(job: Job, exercise: Any, rows: list[tuple[bool, Any]], student: Any)
     if strays:
         raise ExerciseError(f"tests without a question of the exercise: {', '.join(strays)}")
     result["points"] = shown(_total(entry["points"] for entry in result["questions"]))
-    result["status"] = _worst(entry["status"] for entry in result["questions"])
+    result["status"] = _worst(account.status for account in student._statuses().values())
     result["cells"] = [{"cell": n, **report} for n, report in sorted(student._reports.items())]
     for report in result["cells"]:
         report["seconds"] = round(report["seconds"], 3)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-from pathlib import Path
 from typing import Any
 
 from attncourse import __version__
+from attncourse.grading.packing import exercise_files, pack
 from attncourse.grading.points import exact
 
 __all__ = ["autograder", "results_json"]
@@ -88,15 +86,7 @@ def autograder(exercise: Any) -> bytes:
     bytes
         The same bytes for the same files.
     """
-    root = Path(exercise.path)
-    wanted = [root / "exercise.toml", root / "source.ipynb", *root.glob("tests/*/*.py")]
-    files = {f"exercise/{path.relative_to(root).as_posix()}": path.read_bytes() for path in wanted}
+    files = {f"exercise/{name}": data for name, data in exercise_files(exercise.path).items()}
     files["setup.sh"] = _SETUP.format(version=__version__).encode()
     files["run_autograder"] = _RUN.encode()
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if name in ("setup.sh", "run_autograder") else 0o644) << 16
-            archive.writestr(entry, files[name])
-    return target.getvalue()
+    return pack(files, executable=("setup.sh", "run_autograder"))

@@ -12,13 +12,13 @@ import json
 import os
 import tempfile
 import unicodedata
-from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attncourse.grading.grade import SCHEMA, Job, environment
+from attncourse.grading.packing import exercise_files
 
 __all__ = ["Store", "file_name", "job_key", "write_atomically"]
 
@@ -72,31 +72,26 @@ def file_name(student: str) -> str:
     return escaped
 
 
-def _hash_files(paths: Iterable[Path], root: Path) -> str:
+def _hash(files: dict[str, bytes]) -> str:
     """Return a hash of files' names and contents."""
     total = hashlib.sha256()
-    for path in sorted(paths):
-        if path.is_file() and "__pycache__" not in path.parts:
-            name = path.relative_to(root).as_posix()
-            total.update(f"{name}\0{path.stat().st_size}\0".encode())
-            total.update(path.read_bytes())
+    for name in sorted(files):
+        total.update(f"{name}\0{len(files[name])}\0".encode())
+        total.update(files[name])
     return total.hexdigest()
 
 
 @cache
 def _exercise_hash(folder: str) -> str:
     """Return a hash of all that an exercise says about grading."""
-    root = Path(folder)
-    return _hash_files(
-        [root / "exercise.toml", root / "source.ipynb", *root.glob("tests/**/*")], root
-    )
+    return _hash(exercise_files(folder))
 
 
 @cache
 def _grader_hash() -> str:
     """Return a hash of the grader's own code."""
     root = Path(__file__).resolve().parent
-    return _hash_files(root.glob("**/*.py"), root)
+    return _hash({str(path.relative_to(root)): path.read_bytes() for path in root.glob("**/*.py")})
 
 
 def job_key(job: Job) -> str:

@@ -94,11 +94,11 @@ def _points(results: Sequence[dict[str, Any]]) -> str:
     values = sorted(exact(result["points"]) for result in results if result["points"] is not None)
     if not values:
         return "Nobody has points yet."
-    pair = values[(len(values) - 1) // 2], values[len(values) // 2]
+    middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+    mean = sum(values, Fraction(0)) / len(values)
     return (
         f"{len(values)} graded, of {results[0]['max']} points: lowest {shown(values[0])}, "
-        f"median {shown(sum(pair, Fraction(0)) / 2)}, mean {shown(sum(values, Fraction(0)) / len(values))}, "
-        f"highest {shown(values[-1])}."
+        f"median {shown(middle)}, mean {shown(mean)}, highest {shown(values[-1])}."
     )
 
 

@@ -29,6 +29,7 @@ __all__ = [
 
 MAGIC = b"ATC1"
 FRAME = struct.Struct("<4sI")
+MAX_AXES = 6  # printing an array in a message takes time exponential in its axes
 DTYPES = tuple(
     np.dtype(name)
     for name in (
@@ -127,13 +128,17 @@ def _key(key: Any) -> str:
     return str(key)
 
 
+def _from_tensor(tensor: Any, torch: Any) -> np.ndarray:
+    """Return a tensor as an array; NumPy has no bfloat16, so that becomes float32."""
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
 def _plain_array(value: Any) -> np.ndarray:
     """Return an array or a tensor as a new array of an allowed dtype."""
     torch: Any = sys.modules.get("torch")
-    tensor: Any = value
-    if torch is not None and isinstance(tensor, getattr(torch, "Tensor", ())):
-        value = tensor.detach().cpu()
-        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    if torch is not None and isinstance(value, torch.Tensor):
+        value = _from_tensor(value, torch)
     if not isinstance(value, np.ndarray) or isinstance(value, np.ma.MaskedArray):
         raise TypeError(
             f"got a {type(value).__name__}; what may be passed or returned: {_MAY_CROSS}"
@@ -141,6 +146,8 @@ def _plain_array(value: Any) -> np.ndarray:
     dtype = value.dtype.newbyteorder("=")
     if dtype not in _CODES:
         raise TypeError(f"got an array of dtype {value.dtype}; allowed: bool, int and float dtypes")
+    if value.ndim > MAX_AXES:
+        raise TypeError(f"got an array of {value.ndim} axes; at most {MAX_AXES} may cross")
     return np.array(value, dtype=dtype, order="C", subok=False)
 
 
@@ -263,8 +270,8 @@ class _Reader:
     def array(self) -> np.ndarray:
         """Return an array that owns its memory."""
         code, ndim = struct.unpack("<BB", self.take(2))
-        if code >= len(DTYPES) or ndim > 16:
-            raise WireError("an array of an unknown dtype or of more than 16 axes")
+        if code >= len(DTYPES) or ndim > MAX_AXES:
+            raise WireError("an array of an unknown dtype or of more than 6 axes")
         shape = struct.unpack(f"<{ndim}Q", self.take(8 * ndim))
         if math.prod(size for size in shape if size) > 1 << 40:
             raise WireError("an array's shape is too large")

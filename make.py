@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -147,6 +148,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list | None = None) -> int:
     """Run one command; return the exit code."""
     options = parser().parse_args(arguments)
+    # What ends us (a cancelled CI job, say) must end what we started too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         options.do(options)
     except Failed as reason:

@@ -132,11 +132,13 @@ class _PairTable:
             self.counts[pair] += sign * self.times[index]
             if sign > 0:
                 self.where[pair].add(index)
+            elif not self.counts[pair]:
+                del self.counts[pair]
 
     def most_frequent(self) -> Pair | None:
         """Return the most frequent pair, or None when no pair occurs twice."""
-        best = min(self.counts.items(), key=lambda item: (-item[1], item[0]), default=None)
-        return best[0] if best is not None and best[1] > 1 else None
+        most = max(self.counts.values(), default=0)
+        return min(pair for pair, n in self.counts.items() if n == most) if most > 1 else None
 
     def replace(self, pair: Pair, new_id: int) -> None:
         """Merge a pair everywhere; only the pieces that hold it are counted anew."""
@@ -144,4 +146,3 @@ class _PairTable:
             self._add(index, -1)
             self.words[index] = merge_pair(self.words[index], pair, new_id)
             self._add(index, +1)
-        self.counts = +self.counts

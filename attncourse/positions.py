@@ -181,7 +181,7 @@ def alibi_bias(
     Returns
     -------
     ndarray of float64, shape (H, L, S)
-        -slope · |distance|, to be added to the scaled scores.
+        ``-slope * |distance|``, to be added to the scaled scores.
 
     Notes
     -----

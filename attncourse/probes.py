@@ -63,7 +63,7 @@ def gradient_by_distance(
     Returns
     -------
     Tensor, shape (T,)
-        Entry d is the root mean square over the batch of |d out_T / d x_(T-d)|: entry 0 belongs
+        Entry d is the root mean square over the batch of ``|d out_T / d x_(T-d)|``: entry 0 belongs
         to the last token, entry T - 1 to the first.
 
     Raises

@@ -7,7 +7,8 @@ reversal needs to know positions; the negated reviews need the word "not".
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
@@ -28,11 +29,48 @@ def _check(**sizes: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {size}")
 
 
+def batches(
+    task: Callable[..., Any], *sizes: int, **options: Any
+) -> Callable[[torch.Generator], tuple[Any, torch.Tensor]]:
+    """Fix the sizes of a task, in the form that `attncourse.train.fit` wants.
+
+    Parameters
+    ----------
+    task : callable
+        A function of this module, such as `first_token_recall`.
+    *sizes, **options
+        Its arguments, without the generator.
+
+    Returns
+    -------
+    callable
+        ``make_batch(generator) -> (inputs, target)``.
+
+    Examples
+    --------
+    >>> make_batch = batches(first_token_recall, 64, 20)
+    >>> inputs, target = make_batch(torch.Generator().manual_seed(0))
+    >>> inputs.shape, target.shape
+    (torch.Size([64, 20]), torch.Size([64]))
+    """
+
+    def make_batch(generator: torch.Generator) -> tuple[Any, torch.Tensor]:
+        batch = task(*sizes, generator=generator, **options)
+        return batch.inputs, batch.target
+
+    return make_batch
+
+
 class Recall(NamedTuple):
     """A batch of first-token recall: the answer is the symbol that came first."""
 
     tokens: torch.Tensor
     target: torch.Tensor
+
+    @property
+    def inputs(self) -> torch.Tensor:
+        """What a model may see."""
+        return self.tokens
 
 
 def first_token_recall(
@@ -76,6 +114,11 @@ class Pairs(NamedTuple):
     query: torch.Tensor
     target: torch.Tensor
     position: torch.Tensor
+
+    @property
+    def inputs(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What a model may see."""
+        return self.keys, self.values, self.query
 
 
 def associative_recall(
@@ -156,6 +199,11 @@ class Reviews(NamedTuple):
     words: torch.Tensor
     polarity: torch.Tensor
     target: torch.Tensor
+
+    @property
+    def inputs(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """What a model may see."""
+        return self.words, self.polarity
 
 
 def negated_reviews(batch_size: int, *, held_out: bool = False, generator: Randomness) -> Reviews:

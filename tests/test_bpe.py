@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncourse.bpe import NUM_BYTES, _PairTable, learn_merges, merge_pair, pieces
@@ -46,11 +46,13 @@ def test_merge_pair_goes_left_to_right(ids, expected):
     assert merge_pair(ids, (1, 2), 9) == expected
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_pieces_join_to_the_text(text):
     assert "".join(pieces(text)) == text
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab ", min_size=1, max_size=60), st.integers(0, 12))
 def test_counts_kept_up_to_date_equal_counts_made_anew(text, num_merges):
     table = _PairTable(text)

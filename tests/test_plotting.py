@@ -167,10 +167,22 @@ def test_a_histogram_keeps_every_sample():
     np.testing.assert_allclose(plt.gca().patches[0].get_data().values, [0.5, 0.25, 0.125])
 
 
+def test_names_of_distributions_stand_clear_of_taller_ones():
+    wide, narrow = np.linspace(-12, 0, 4000), np.linspace(-4, -3.5, 4000)
+    plotting.histogram({"narrow": narrow, "wide": wide}, x="power", title="t", bins=40)
+    plt.gcf().canvas.draw()
+    name = next(t for t in plt.gca().texts if t.get_text() == "wide")
+    left, right = plt.gca().transData.inverted().transform(name.get_window_extent())[:, 0]
+    assert right < -4 or left > -3.5
+
+
 def test_points_stand_where_they_are_and_the_outline_joins_one_group():
     corners, inside = [[0, 0], [4, 0], [0, 3]], [[1, 1]]
     groups = {"values": corners, "out": inside}
-    plotting.points(groups, x="x", y="y", title="t", outline="values")
+    roles = (plotting.VALUE, plotting.OUT)
+    plotting.points(groups, x="x", y="y", title="t", outline="values", colors=roles)
+    shown = [matplotlib.colors.to_hex(s.get_facecolor()[0]) for s in plt.gca().collections]
+    assert shown == [color.lower() for color in roles]
     drawn = [scatter.get_offsets().tolist() for scatter in plt.gca().collections]
     assert drawn == [corners, inside]
     (outline,) = plt.gca().patches

@@ -64,6 +64,31 @@ def test_a_seed_repeats_and_a_generator_goes_on(make):
     assert not torch.equal(first, second)
 
 
+@pytest.mark.parametrize(
+    ("task", "sizes", "names"),
+    [
+        (tasks.first_token_recall, (3, 5), ["tokens"]),
+        (tasks.associative_recall, (3, 5), ["keys", "values", "query"]),
+        (tasks.negated_reviews, (3,), ["words", "polarity"]),
+    ],
+    ids=["first", "pairs", "reviews"],
+)
+def test_batches_hand_over_what_a_model_may_see(task, sizes, names):
+    inputs, target = tasks.batches(task, *sizes)(torch.Generator().manual_seed(4))
+    same = task(*sizes, generator=4)
+    inputs = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+    assert all(torch.equal(a, getattr(same, n)) for a, n in zip(inputs, names, strict=True))
+    assert torch.equal(target, same.target)
+
+
+def test_batches_pass_options_on():
+    (words, _), _ = tasks.batches(tasks.negated_reviews, 50, held_out=True)(
+        torch.Generator().manual_seed(0)
+    )
+    assert not (words == tasks.WORDS.index("good")).any()
+    assert (words == tasks.WORDS.index("superb")).any()
+
+
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="seq_len must be at least 1, got 0"):
         tasks.first_token_recall(2, 0, generator=0)

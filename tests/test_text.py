@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attncourse.text import NUM_BYTES, Tokenizer, pad, train_bpe
@@ -11,6 +11,7 @@ LESSON = "the cat sat on the mat; the rat sat on the cat. 注意力 注意力 �
 TOKENIZER = train_bpe(LESSON, 290, ("<pad>", "<pad>>"))
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_comes_back(text):
     ids = TOKENIZER.encode(text)
@@ -18,6 +19,7 @@ def test_any_text_comes_back(text):
     assert all(0 <= token < NUM_BYTES + len(TOKENIZER.merges) for token in ids)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["<pad>", "<pad>>", "the ", "注", "<", "pad", ">"]), max_size=8))
 def test_any_text_with_special_tokens_comes_back(parts):
     text = "".join(parts)

@@ -1,7 +1,8 @@
 """Check that the chapters are stored clean, and clean them with ``--fix``.
 
 A notebook holds no outputs and no execution counts, except the small text outputs of cells
-tagged ``keep_output`` (which also carry ``nbval-check-output``, so that a test compares them).
+tagged ``keep_output`` (which also carry ``nbval-check-output``, so that a test compares them; nbval
+takes a cell without an execution count for one that never ran, so these always store a 1).
 Every cell has a stable id, code fits a printed page, and no editor leaves settings behind.
 
 Standard library only, so that pre-commit and make.py can run it anywhere.
@@ -36,8 +37,10 @@ def tags_of(cell):
 def code_problems(cell):
     """Yield what is wrong with a code cell."""
     tags, outputs = tags_of(cell), cell.get("outputs", [])
-    if cell.get("execution_count") is not None:
-        yield "stores an execution count"
+    if cell.get("execution_count") != (1 if KEEP in tags else None):
+        yield f"must store the execution count {'1' if KEEP in tags else 'null'}"
+    if KEEP in tags and not outputs:
+        yield f"is tagged {KEEP} but stores nothing to compare: run it and save"
     if outputs and KEEP not in tags:
         yield f"stores outputs without the tag {KEEP}"
     if (KEEP in tags) != (COMPARED in tags):
@@ -86,7 +89,7 @@ def cleaned(notebook):
         metadata = cell.get("metadata", {})
         cell["metadata"] = {key: metadata[key] for key in metadata if key in CELL_METADATA}
         if cell["cell_type"] == "code":
-            cell["execution_count"] = None
+            cell["execution_count"] = 1 if KEEP in tags_of(cell) else None
             kept = cell.get("outputs", []) if KEEP in tags_of(cell) else []
             for output in kept:
                 if "execution_count" in output:
@@ -104,6 +107,9 @@ def main(arguments):
     """Check (or fix) the named notebooks, or all chapters; return the exit code."""
     names = [name for name in arguments if name != "--fix"]
     paths = [Path(name) for name in names] or sorted((ROOT / "chapters").glob("*.ipynb"))
+    if not paths:
+        print(f"there are no notebooks in {ROOT / 'chapters'}")
+        return 1
     bad = 0
     for path in paths:
         notebook = json.loads(path.read_text(encoding="utf-8"))

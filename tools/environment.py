@@ -77,9 +77,9 @@ class PipProgress:
     def __call__(self, line: str) -> None:
         """Note what a line of pip's says."""
         words = line.split()
-        if line.startswith(("Collecting ", "Requirement already satisfied: ")):
+        if line.startswith(("Collecting ", "Processing ", "Requirement already ", "Ignoring ")):
             self.count += 1
-            self.name = words[1] if words[0] == "Collecting" else words[3]
+            self.name = (words[3] if words[0] == "Requirement" else words[1]).split("/")[-1]
         elif line.lstrip().startswith("Downloading "):
             self.name = " ".join([words[1].split("/")[-1].split("-")[0], *words[2:4]])
         elif line.startswith("Installing collected"):
@@ -89,8 +89,8 @@ class PipProgress:
         """Redraw until ``done``: pip itself may be silent for minutes."""
         while not self.done.wait(1.0):
             now = time.monotonic()
-            count = min(self.count, self.total)
-            text = f"  {count}/{self.total}  {minutes(now - self.start)}  {self.name}"
+            done = f"{self.count}/{self.total}  " if 0 < self.count <= self.total else ""
+            text = f"  {done}{minutes(now - self.start)}  {self.name}"
             if self.live:
                 print("\r" + text[:78].ljust(78), end="", flush=True)
             elif now - self.shown >= 20:
@@ -120,7 +120,8 @@ def explain(lines: list) -> str:
     """Say in plain words why pip failed, where its text lets us know."""
     text = "\n".join(lines)
     reasons = {
-        r"No space left": "The disk is full: the environment needs about 3 GB (see README).",
+        r"No space left": "The disk is full: the environment takes 2 GB, with "
+        "NVIDIA's torch several more (README shows the small one).",
         r"Temporary failure in name|NewConnectionError|timed out|ProxyError": "No connection to "
         "the package registry: check the network or the proxy, then run the same command.",
         r"No matching distribution": "A pinned package has no build for this Python and system.",

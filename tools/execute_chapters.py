@@ -4,7 +4,7 @@ Only what changed runs: a chapter whose code is in the cache of the present pack
 (see ``book/_ext/course_execution.py``) is reused. Caches of other keys are removed.
 """
 
-import copy
+import asyncio
 import os
 import shutil
 import sys
@@ -19,7 +19,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-from traitlets.config import Config
 
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -27,8 +26,8 @@ from course_execution import cache_folder  # noqa: E402
 
 CELL_SECONDS = 180
 HEARTBEAT_SECONDS = 15
-# Kernels talk over files where they can: no open ports, no warning about them.
-TRANSPORT = Config({"ConnectionFileMixin": {"transport": "ipc"}} if sys.platform == "linux" else {})
+# Local kernels talk over local ports; their notice about it would hide the progress.
+QUIET_KERNEL = ["--log-level=ERROR"]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -70,7 +69,7 @@ def execute(run):
 
     client = NotebookClient(
         run.notebook,
-        config=TRANSPORT,
+        extra_arguments=QUIET_KERNEL,
         timeout=CELL_SECONDS,
         kernel_name="python3",
         resources={"metadata": {"path": str(run.path.parent)}},
@@ -78,26 +77,13 @@ def execute(run):
         record_timing=False,
     )
     try:
-        client.execute(env=kernel_environment(run.path.parent.parent))
+        # ZeroMQ needs a selector loop, which is not the default on Windows.
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(client.async_execute(env=kernel_environment(run.path.parent.parent)))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         run.failure = str(error)
     run.seconds = time.perf_counter() - start
     return run
-
-
-def refresh_metadata(cache, notebook):
-    """Bring a cached chapter's cell metadata up to date without executing it.
-
-    The cache matches code only, so a changed tag or alternative text would be served old.
-    """
-    pk, merged = cache.merge_match_into_notebook(notebook)
-    fresh = copy.deepcopy(merged)
-    for cell, source in zip(fresh.cells, notebook.cells, strict=True):
-        cell.metadata = source.metadata
-    if fresh != merged:
-        record = cache.get_cache_record(pk)
-        bundle = CacheBundleIn(fresh, record.uri, data=record.data)
-        cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
 def split_by_cache(cache, paths):
@@ -110,7 +96,6 @@ def split_by_cache(cache, paths):
         except KeyError:
             todo.append(run)
         else:
-            refresh_metadata(cache, run.notebook)
             run.reused = True
             reused.append(run)
     return todo, reused
@@ -173,4 +158,5 @@ def fill_cache(root=ROOT, workers=2, say=print):
             store(cache, run)
     if not failures:
         prune(cache, folder, paths)
+    cache.db.dispose()
     return failures

@@ -41,7 +41,10 @@ def stop(process: subprocess.Popen) -> None:
 
 
 def run(command: list, limit: float, show=say, **variables: str) -> tuple[int, list[str]]:
-    """Run a command, hand each line it prints to ``show``; return its exit code and its lines."""
+    """Run a command, hand each line it prints to ``show``; return its exit code and its lines.
+
+    After ``limit`` seconds the command is stopped with what it started, and the code is 124.
+    """
     own_group = {} if os.name == "nt" else {"start_new_session": True}
     process = subprocess.Popen(
         [str(part) for part in command],
@@ -54,23 +57,27 @@ def run(command: list, limit: float, show=say, **variables: str) -> tuple[int, l
         errors="replace",
         **own_group,
     )
-    too_long = threading.Event()
-    alarm = threading.Timer(limit, lambda: (too_long.set(), stop(process)))
-    alarm.daemon = True
-    alarm.start()
-    lines = []
+    lines: list[str] = []
+
+    def read() -> None:
+        with process.stdout:
+            for line in process.stdout:
+                lines.append(line.rstrip())
+                show(lines[-1])
+
+    # A thread of its own: a forgotten grandchild that holds the pipe must not hang us.
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
     try:
-        for line in process.stdout:
-            lines.append(line.rstrip())
-            show(lines[-1])
-        code = process.wait()
+        code = process.wait(limit)
+    except subprocess.TimeoutExpired:
+        stop(process)
+        code = 124
     except KeyboardInterrupt:
         stop(process)
         raise
-    finally:
-        alarm.cancel()
-    if too_long.is_set():
+    reader.join(5)
+    if code == 124:
         lines.append(f"stopped: still running after {minutes(limit)}")
         show(lines[-1])
-        return 124, lines
     return code, lines

@@ -162,7 +162,8 @@ def _grid(
     if see.shape != matrix.shape:
         raise ValueError(f"allowed has shape {see.shape}, the matrix has {matrix.shape}")
     ax = open_axes(ax, title)
-    mesh = ax.pcolormesh(np.ma.masked_array(matrix, ~see), rasterized=matrix.size > 4096, **colors)
+    seamless = {"edgecolors": "face", "linewidth": 0.4, "rasterized": matrix.size > 4096}
+    mesh = ax.pcolormesh(np.ma.masked_array(matrix, ~see), **seamless, **colors)
     if not see.all():
         ax.add_patch(_hatch(~see))
     ax.set(aspect="equal", xlabel=x, ylabel=y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -147,19 +148,22 @@ def histogram(
     ]
     for name, density, color, dash in zip(samples, heights, COLORS, DASHES, strict=False):
         ax.stairs(density, edges, color=color, linestyle=dash, linewidth=2)
-        at = _clearest_bin(density, heights)
-        spot = ((edges[at] + edges[at + 1]) / 2, density[at])
+        at, room = _clearest_bin(density, heights), len(density) // 5
+        spot = ((edges[at] + edges[at + 1]) / 2, density[at : at + room + 1].max())
         ax.annotate(name, spot, (6, 2), textcoords="offset points", color=color, fontweight="bold")
     ax.set(xlabel=x, ylabel="share per unit")
     ax.margins(y=0.12)
 
 
 def _clearest_bin(density: np.ndarray, every: list[np.ndarray]) -> int:
-    """Return the bin, right of its middle, where this distribution stands out most."""
+    """Return the bin, right of the middle if it can be, where a name stands clear of the others."""
     others = [other for other in every if other is not density] or [np.zeros_like(density)]
-    lead = density - np.max(others, axis=0)
+    tallest = np.pad(np.max(others, axis=0), (0, room := len(density) // 5))
+    above = np.lib.stride_tricks.sliding_window_view(tallest, room + 1).max(axis=1)
+    lead = density - above  # a name reaches over the next fifth of the figure
     middle = int(np.searchsorted(density.cumsum(), density.sum() / 2))
-    return middle + int(lead[middle:].argmax())
+    first = middle if lead[middle:].max() > 0 else 0
+    return first + int(lead[first:].argmax())
 
 
 def points(
@@ -169,6 +173,7 @@ def points(
     y: str,
     title: str,
     outline: str | None = None,
+    colors: Sequence[str] = COLORS,
     ax: Any = None,
 ) -> None:
     """Draw named groups of points in a plane, on equal axes.
@@ -181,13 +186,15 @@ def points(
         Axis labels; the message of the figure.
     outline : str, optional
         Name of the group whose points are joined, in order, to a closed grey outline.
+    colors : sequence of str, optional
+        One for each group, where the groups have a role, such as VALUE and OUT.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if not given.
     """
     if len(groups) > len(COLORS):
         raise ValueError(f"{len(groups)} groups were given; at most {len(COLORS)} stay readable")
     ax = open_axes(ax, title)
-    for (name, spots), color, marker in zip(groups.items(), COLORS, MARKERS, strict=False):
+    for (name, spots), color, marker in zip(groups.items(), colors, MARKERS, strict=False):
         spots = np.asarray(spots, dtype=float)
         if spots.ndim != 2 or spots.shape[1] != 2:
             raise ValueError(f"group {name!r} must have shape (n, 2), got {spots.shape}")

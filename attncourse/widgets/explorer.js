@@ -119,9 +119,9 @@ function weightTable(tokens) {
   const cells = tokens.map(() => tokens.map(() => make("td")));
   const heads = tokens.map((token) => make("th", { scope: "row" }, token));
   const rows = cells.map((row, i) => make("tr", {}, heads[i], ...row));
-  const corner = make("th", { scope: "col" }, "query ↓ key →");
+  const corner = make("th", { scope: "col" }, "query");
   const columns = tokens.map((token) => make("th", { scope: "col" }, token));
-  const table = make("table", { class: "attn-all" }, make("caption", {}, "All weights"), make("thead", {}, make("tr", {}, corner, ...columns)), make("tbody", {}, ...rows));
+  const table = make("table", { class: "attn-all" }, make("caption", {}, "All weights, keys across"), make("thead", {}, make("tr", {}, corner, ...columns)), make("tbody", {}, ...rows));
   const node = make("div", { class: "attn-scroll", tabindex: 0, role: "region", "aria-label": "Table of all weights" }, table);
   const show = ({ selected }, { weights }) => {
     weights.forEach((row, i) => row.forEach((weight, j) => {

@@ -1,4 +1,4 @@
-"""List the chapters with their questions: a link where a chapter is in this book, plain otherwise."""
+"""List the chapters with their questions, as links where a chapter is in this book."""
 
 import json
 import tomllib

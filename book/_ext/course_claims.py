@@ -109,20 +109,21 @@ class ClaimsLedger(SphinxDirective):
         """Return one statement as a row of a Markdown table."""
         verdict = f"{{verdict}}`{claim['verdict']}`"
         note = f" *{claim['note']}*" if claim.get("note") else ""
-        checks = "; ".join(self.check(claim["id"], n, docs, cells) for n in claim["chapters"])
+        checks = " ".join(self.check(claim["id"], n, docs, cells) for n in claim["chapters"])
         ident = f"{{claim}}`{claim['id']}`"
         return f"| {ident} | {claim['statement']}{note} | {verdict} | {checks} |"
 
     def check(self, ident, number, docs, cells):
         """Link to the cells of one chapter that check the statement, or say that it is coming."""
         if number not in docs:
-            return f"coming in chapter {number:02d}"
+            return f"{{claim-check}}`coming in chapter {number:02d}`"
         anchors = [anchor for found, anchor, _ in cells[number] if found == ident]
         page = "/" + docs[number] + ".ipynb"
         links = [
             f"{{check-link}}`{i} <{page}#{anchor}>`" for i, anchor in enumerate(anchors, start=1)
         ]
-        return f"chapter {number:02d}, cell " + ", ".join(links)
+        word = "cell" if len(links) == 1 else "cells"
+        return f"{{claim-check}}`chapter {number:02d}, {word}` " + " ".join(links)
 
 
 HEADER = ("Id", "Statement", "Verdict", "Checked by")
@@ -142,6 +143,11 @@ def verdict_role(name, rawtext, text, lineno, inliner, options=None, content=())
     """Write a verdict as a coloured label."""
     classes = ["verdict", "verdict-" + text.replace(" ", "-")]
     return [nodes.inline(rawtext, text, classes=classes)], []
+
+
+def claim_check_role(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Write where a statement is checked, on a line of its own."""
+    return [nodes.inline(rawtext, text, classes=["claim-check"])], []
 
 
 def claim_role(name, rawtext, text, lineno, inliner, options=None, content=()):
@@ -193,6 +199,7 @@ def setup(app):
     app.add_directive("claims-ledger", ClaimsLedger)
     app.add_role("verdict", verdict_role)
     app.add_role("claim", claim_role)
+    app.add_role("claim-check", claim_check_role)
     app.add_role("check-link", CheckLink())
     app.connect("doctree-read", anchor_cells)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,7 @@ UNUSED_FILES = (
     "locales",
     "images/logo_*",
 )
+KEPT_PAGES = ("index", "genindex", "search", "404")
 ICON = '<span class="run-icon run-{0}" aria-hidden="true"></span>'
 
 
@@ -101,6 +102,11 @@ def on_page(app, pagename, templatename, context, doctree):
         path = Path(app.env.doc2path(pagename)).relative_to(app.srcdir).as_posix()
         source = Path(path).suffix
         context["course_edit"] = app.course_address.edit(path)
+    if "body" in context:
+        # A list whose entries are no list items: screen readers announce it as empty.
+        context["body"] = context["body"].replace(
+            '<div role="list" class="citation', '<div class="citation'
+        )
     if source == ".ipynb" and "body" in context:
         bar = run_bar(app, pagename, context)
         context["body"] = context["body"].replace("</h1>", "</h1>\n" + bar, 1)
@@ -114,10 +120,20 @@ def write_404(app):
     Path(app.outdir, "404.html").write_text(page, encoding="utf8")
 
 
+def remove_old_pages(app):
+    """Remove pages that an earlier build wrote and that are no longer part of the book."""
+    kept = {f"{name}.html" for name in (*app.env.all_docs, *KEPT_PAGES)}
+    for page in Path(app.outdir).rglob("*.html"):
+        name = page.relative_to(app.outdir).as_posix()
+        if name not in kept and not name.startswith("_static/"):
+            page.unlink()
+
+
 def on_finish(app, exception):
     """Remove files that no page loads."""
     if exception or app.builder.format != "html":
         return
+    remove_old_pages(app)
     static = Path(app.outdir, "_static")
     for pattern in UNUSED_FILES:
         for path in static.glob(pattern):

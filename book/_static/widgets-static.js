@@ -107,6 +107,7 @@
       await definition.render({ model, el: element });
       box.replaceChildren(element);
       box.className = "widget-live";
+      box.style.minHeight = "";
     } catch (error) {
       quiet(box);
       console.warn("widgets-static:", error);

@@ -1,0 +1,143 @@
+"""Repeat chapter 01's training runs over several seeds and store the spread of their results.
+
+The chapter runs one seed and asserts that its results lie in the bands that this script found.
+Run it with ``python benchmarks/recall_seeds.py``; it takes about two minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import attncourse
+from attncourse import tasks, train
+from attncourse.models.recall import AttentionReader, PairReader, RecurrentReader
+from attncourse.models.sentiment import BiLSTMWithAttention
+
+RESULTS = Path(__file__).parent / "results" / "recall_seeds.json"
+
+
+# What the chapter asserts, widened by nothing: a run outside its band fails this script.
+BANDS = {
+    "first/attention/": (0.95, 1.0),
+    "first/elman/2": (0.95, 1.0),
+    "first/elman/5": (0.95, 1.0),
+    "first/elman/20": (0.0, 0.2),
+    "first/elman/50": (0.0, 0.2),
+    "first/attention-no-positions/": (0.0, 0.25),
+    "pairs/softmax/": (0.97, 1.0),
+    "pairs/linear/4": (0.8, 1.0),
+    "pairs/linear/16": (0.0, 0.8),
+    "pairs/linear/48": (0.0, 0.3),
+    "pairs/elman/": (0.0, 0.3),
+    "reviews/with-lexicon": (0.85, 1.0),
+    "reviews/without-lexicon": (0.0, 0.8),
+}
+
+
+# Name, model, training and test batches, number of seeds, options of `fit`.
+Run = tuple[str, Callable, Any, int, dict[str, Any]]
+
+pairs = partial(tasks.batches, tasks.associative_recall)
+reviews = partial(tasks.batches, tasks.negated_reviews)
+
+
+def first(length):
+    """Return training and test batches of first-token recall."""
+    make = partial(tasks.batches, tasks.first_token_recall)
+    return make(64, length), make(2000, length)
+
+
+def run(make_model: Callable, train_on, test_on, seed: int, **options: Any) -> dict[str, Any]:
+    """Train one model with one seed, and measure it on 2,000 unseen examples."""
+    train.set_seed(seed)
+    model = make_model()
+    history = train.fit(model, train_on, seed=seed, device="cpu", progress=False, **options)
+    return {
+        "accuracy": round(train.evaluate(model, test_on, seed=seed), 4),
+        "steps": len(history.losses),
+    }
+
+
+def recall_runs() -> list[Run]:
+    """List the runs of first-token recall."""
+    runs: list[Run] = []
+    quick = {"steps": 300, "lr": 3e-3, "stop": 0.99}
+    read = partial(AttentionReader, 100)
+    for length in (2, 5, 10, 20, 50, 100):
+        runs.append((f"first/attention/{length}", read, first(length), 8, quick))
+        if length <= 50:
+            runs.append((f"first/elman/{length}", RecurrentReader, first(length), 5, quick))
+    slow = quick | {"steps": 100, "lr": 1e-3, "measure_every": 10}
+    runs.append(("first-slow/attention/100", read, first(100), 8, slow))
+    bag = partial(read, use_positions=False)
+    runs.append(("first/attention-no-positions/100", bag, first(100), 5, quick))
+    patient = quick | {"steps": 2000, "measure_every": 50}
+    for kind in ("elman", "gru", "lstm"):
+        model = partial(RecurrentReader, kind)
+        runs.append((f"first-patient/{kind}/20", model, first(20), 3, patient))
+    return runs
+
+
+def other_runs() -> list[Run]:
+    """List the runs of associative recall and of the reviews."""
+    runs: list[Run] = []
+    for size in (4, 16, 48):
+        for memory in ("softmax", "linear", "elman"):
+            task = (pairs(64, size), pairs(2000, size))
+            options = {"steps": 300, "lr": 5e-3}
+            runs.append((f"pairs/{memory}/{size}", partial(PairReader, memory), task, 5, options))
+    for name, use in (("with-lexicon", True), ("without-lexicon", False)):
+        model = partial(BiLSTMWithAttention, len(tasks.WORDS), use_polarity=use)
+        task = (reviews(64), reviews(2000, held_out=True))
+        runs.append((f"reviews/{name}", model, task, 8, {"steps": 100, "lr": 5e-3}))
+    return runs
+
+
+def measure(name: str, model: Callable, task: Any, seeds: int, options: dict) -> dict[str, Any]:
+    """Run one line of the plan with every seed, and compare it with its band."""
+    each = [run(model, *task, seed, **options) for seed in range(seeds)]
+    accuracy = [one["accuracy"] for one in each]
+    low, high = min(accuracy), max(accuracy)
+    steps = [one["steps"] for one in each]
+    print(f"{name:34} {low:.3f} to {high:.3f} after {steps}", flush=True)
+    band = BANDS.get(name) or BANDS.get(name[: name.rfind("/") + 1])
+    kept = band is None or band[0] <= low <= high <= band[1]
+    return {"low": low, "high": high, "band": band, "kept": kept, "runs": each} | options
+
+
+def main() -> None:
+    """Run the plan and write one JSON file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    out = parser.parse_args().out
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    results = {name: measure(name, *rest) for name, *rest in recall_runs() + other_runs()}
+    about = {
+        "device": "cpu, 1 thread",
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "attncourse": attncourse.__version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"about": about, "accuracy": results}, indent=1) + "\n")
+    print(f"{about['seconds']} s; written to {out}")
+    if outside := [name for name, result in results.items() if not result["kept"]]:
+        raise SystemExit(f"outside their bands: {', '.join(outside)}")
+
+
+if __name__ == "__main__":
+    main()

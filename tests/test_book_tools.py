@@ -1,0 +1,153 @@
+"""The book's machinery: the ledger, the execution key, and executing chapters."""
+
+import nbformat
+import pytest
+from built_book import ROOT
+from course_address import read_address
+from course_claims import asserts, find_problems, read_claims
+from course_execution import cache_folder, execution_key
+from execute_chapters import fill_cache
+from jupyter_cache import get_cache
+
+CURRICULUM = [f"S1-{n:02d}" for n in range(1, 24)] + [f"S2-{n:02d}" for n in range(1, 18)]
+
+
+def make_book(root, **sources):
+    """Write a tiny book: a package of one module and one chapter for each source."""
+    (root / "attncourse").mkdir()
+    (root / "attncourse" / "__init__.py").write_text("ANSWER = 42\n")
+    (root / "chapters").mkdir()
+    entries = "".join(f"      - file: chapters/{name}\n" for name in sources)
+    (root / "_toc.yml").write_text(
+        f"format: jb-book\nroot: intro\nparts:\n  - caption: x\n    chapters:\n{entries}"
+    )
+    for name, source in sources.items():
+        cell = nbformat.v4.new_code_cell(source, id="only-cell")
+        book = nbformat.v4.new_notebook(cells=[cell])
+        nbformat.write(book, root / "chapters" / f"{name}.ipynb")
+    return root
+
+
+def outputs(root, name):
+    """Return what the cache holds for a chapter, as text."""
+    cache = get_cache(str(cache_folder(root)))
+    notebook = nbformat.read(root / "chapters" / f"{name}.ipynb", as_version=4)
+    _, merged = cache.merge_match_into_notebook(notebook)
+    cache.db.dispose()
+    return "".join(o.get("text", "") for o in merged.cells[0].outputs), merged.cells[0].metadata
+
+
+@pytest.mark.slow
+def test_a_changed_package_executes_anew(tmp_path):
+    make_book(tmp_path, **{"01_one": "import attncourse\nprint(attncourse.ANSWER)"})
+    lines = []
+    assert fill_cache(tmp_path, say=lines.append) == []
+    first_folder = cache_folder(tmp_path)
+    assert outputs(tmp_path, "01_one")[0] == "42\n"
+
+    lines.clear()
+    assert fill_cache(tmp_path, say=lines.append) == []
+    assert any("unchanged, reused" in line for line in lines)
+
+    (tmp_path / "attncourse" / "__init__.py").write_text("ANSWER = 43\n")
+    assert fill_cache(tmp_path, say=lines.append) == []
+    assert outputs(tmp_path, "01_one")[0] == "43\n"
+    assert not first_folder.exists(), "the cache of the old package is still there"
+
+
+@pytest.mark.slow
+def test_a_failing_cell_is_named_with_its_traceback(tmp_path):
+    make_book(tmp_path, **{"01_good": "print(1)", "02_bad": "1 / 0", "03_magic": "%no_such_magic"})
+    lines = []
+    failures = fill_cache(tmp_path, say=lines.append)
+    assert {run.path.stem for run in failures} == {"02_bad", "03_magic"}
+    assert {run.cell for run in failures} == {"only-cell"}
+    bad = next(run for run in failures if run.path.stem == "02_bad")
+    assert "ZeroDivisionError" in bad.failure
+    assert any("02_bad: FAILED in cell 'only-cell'" in line for line in lines)
+
+
+@pytest.mark.slow
+def test_a_changed_description_is_served(tmp_path):
+    make_book(tmp_path, **{"01_one": "print(1)"})
+    fill_cache(tmp_path, say=lambda _: None)
+    path = tmp_path / "chapters" / "01_one.ipynb"
+    book = nbformat.read(path, as_version=4)
+    book.cells[0].metadata["mystnb"] = {"image": {"alt": "a new description"}}
+    nbformat.write(book, path)
+    fill_cache(tmp_path, say=lambda _: None)
+    text, metadata = outputs(tmp_path, "01_one")
+    assert (text, metadata["mystnb"]["image"]["alt"]) == ("1\n", "a new description")
+    cache = get_cache(str(cache_folder(tmp_path)))
+    assert len(cache.list_cache_records()) == 1, "the older version is still kept"
+    cache.db.dispose()
+
+
+def test_the_key_follows_content_and_names(tmp_path):
+    make_book(tmp_path)
+    keys = [execution_key(tmp_path)]
+    (tmp_path / "attncourse" / "widget.js").write_text("1")
+    keys.append(execution_key(tmp_path))
+    (tmp_path / "attncourse" / "widget.js").rename(tmp_path / "attncourse" / "other.js")
+    keys.append(execution_key(tmp_path))
+    assert len(set(keys)) == 3
+    assert execution_key(tmp_path) == keys[-1]
+
+
+def test_a_missing_chapter_is_named(tmp_path):
+    make_book(tmp_path, **{"01_one": "print(1)"})
+    (tmp_path / "chapters" / "01_one.ipynb").unlink()
+    with pytest.raises(FileNotFoundError, match=r"01_one\.ipynb"):
+        fill_cache(tmp_path)
+
+
+def test_every_statement_of_the_sources_is_in_the_ledger():
+    claims = read_claims(ROOT / "book" / "claims.toml")
+    assert [claim["id"] for claim in claims] == CURRICULUM
+    for claim in claims:
+        assert claim["verdict"] == "shown" or claim.get("note") or claim["chapters"][0] > 4
+
+
+def test_the_ledger_reports_what_is_not_checked():
+    claims = [{"id": "S1-01", "chapters": [1, 9]}, {"id": "S1-02", "chapters": [1]}]
+    good = {1: [("S1-01", "cell-a", True), ("S1-02", "cell-b", True)]}
+    assert find_problems(claims, good) == []
+    untagged = {1: [("S1-01", "cell-a", True)]}
+    assert find_problems(claims, untagged) == ["chapter 01 has no cell tagged claim-S1-02"]
+    idle = {1: [("S1-01", "cell-a", True), ("S1-02", "cell-b", False)]}
+    assert len(find_problems(claims, idle)) == 2
+    unknown = {1: [*good[1], ("S9-99", "cell-c", True)]}
+    assert find_problems(claims, unknown) == ["chapter 01 #cell-c: unknown claim S9-99"]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("assert x == 1", True),
+        ("np.testing.assert_allclose(a, b)", True),
+        ("%matplotlib inline\nassert x", True),
+        ("print('assert x')", False),
+        ("# assert x", False),
+        ("with pytest.raises(ValueError):\n    f()", False),
+    ],
+)
+def test_what_counts_as_an_assertion(code, expected):
+    assert asserts(code) is expected
+
+
+def test_a_bad_verdict_is_refused(tmp_path):
+    path = tmp_path / "claims.toml"
+    path.write_text('[[claim]]\nid="a"\nstatement="b"\nchapters=[1]\nverdict="maybe"\n')
+    with pytest.raises(ValueError, match="claim a needs a verdict"):
+        read_claims(path)
+
+
+def test_the_address_is_read_from_one_setting(tmp_path):
+    setting = '[tool.attncourse]\nrepository = "https://github.com/Ada/attn/"\n'
+    (tmp_path / "pyproject.toml").write_text(setting)
+    address = read_address(tmp_path)
+    assert (address.slug, address.pages) == ("Ada/attn", "https://ada.github.io/attn/")
+    assert address.colab("a.ipynb").endswith("/github/Ada/attn/blob/main/a.ipynb")
+    (tmp_path / "pyproject.toml").write_text("")
+    with pytest.raises(KeyError, match="repository"):
+        read_address(tmp_path)

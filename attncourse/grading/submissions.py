@@ -196,8 +196,7 @@ def find(place: str | os.PathLike[str]) -> list[Submission]:
     files = _folder_files(top) if top.is_dir() else _zip_files(top)
     groups: dict[str, list[Submission]] = {}
     for inner, modified in files:
-        hidden = any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(inner).parts)
-        if inner.lower().endswith(".ipynb") and not hidden:
+        if inner.lower().endswith(".ipynb") and not _is_hidden(inner):
             one = _describe(top, inner, modified)
             groups.setdefault(f"{one.student.casefold()}\0{one.number}", []).append(one)
     if not groups:
@@ -205,6 +204,12 @@ def find(place: str | os.PathLike[str]) -> list[Submission]:
     return sorted(
         map(_newest, groups.values()), key=lambda one: (one.student.casefold(), one.inner)
     )
+
+
+def _is_hidden(inner: str) -> bool:
+    """Tell Jupyter's checkpoints and what macOS adds from submissions."""
+    parts = PurePosixPath(inner).parts
+    return any(part.startswith((".", "__MACOSX")) and not part.startswith("..") for part in parts)
 
 
 def _newest(group: list[Submission]) -> Submission:

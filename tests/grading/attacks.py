@@ -360,7 +360,9 @@ HONEST = {
     ),
     "own-checks": answers(last="ex.check('q1'); ex.check('q2')\nassert ex.progress() is None"),
     "exit-at-the-end": answers(last="import sys\nsys.exit(3)"),
-    "single-precision": answers(SOFTMAX, OWN_ATTENTION + ".astype(np.float32).astype(float)"),
+    "one-line": answers(
+        "softmax = lambda s: (w := np.exp(s - s.max(-1, keepdims=True))) / w.sum(-1, keepdims=True)"
+    ),
     "typed": answers("from __future__ import annotations\n" + SOFTMAX, OWN_ATTENTION),
     "José García-Łukasz (李)": answers(),
 }  # fmt: skip

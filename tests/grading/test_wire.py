@@ -50,7 +50,13 @@ def test_arrays_come_out_the_same(dtype, shape):
 
 def test_views_and_foreign_byte_orders_are_copied_in_order():
     array = np.arange(12.0).reshape(3, 4)
-    for odd in (array[:, ::2], array.T, array[::-1], array.astype(">f8"), np.broadcast_to(1.0, (2, 2))):
+    for odd in (
+        array[:, ::2],
+        array.T,
+        array[::-1],
+        array.astype(">f8"),
+        np.broadcast_to(1.0, (2, 2)),
+    ):
         came = decode(encode(odd))
         np.testing.assert_array_equal(came, odd)
         assert came.flags.c_contiguous
@@ -77,7 +83,9 @@ def test_what_may_not_cross_is_named(value, word):
 
 def test_tuples_tensors_and_numpy_scalars_become_plain():
     torch = pytest.importorskip("torch")
-    came = plain((np.float32(0.5), np.int8(3), torch.ones(2, dtype=torch.bfloat16, requires_grad=True)))
+    came = plain(
+        (np.float32(0.5), np.int8(3), torch.ones(2, dtype=torch.bfloat16, requires_grad=True))
+    )
     assert same(came[:2], [0.5, 3])
     assert came[2].dtype == np.float32
 
@@ -92,7 +100,9 @@ def test_a_subclass_of_an_array_loses_its_methods():
 
 
 def array_bytes(code, shape, raw):
-    return b"A" + struct.pack("<BB", code, len(shape)) + struct.pack(f"<{len(shape)}Q", *shape) + raw
+    return (
+        b"A" + struct.pack("<BB", code, len(shape)) + struct.pack(f"<{len(shape)}Q", *shape) + raw
+    )
 
 
 LIES = {

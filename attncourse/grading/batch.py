@@ -23,6 +23,9 @@ from attncourse.grading.submissions import Unreadable, find
 
 __all__ = ["Batch", "Options", "walls_for"]
 
+# Address space that the libraries take before any learner code runs, rounded up.
+NUMPY_MB, TORCH_MB = 256, 1536
+
 
 @dataclass(frozen=True)
 class Options:
@@ -71,7 +74,8 @@ class Options:
 
 def walls_for(exercise: Any, backend: str, image: str, time_factor: float = 1.0) -> Walls:
     """Return the walls that an exercise's limits ask for."""
-    memory = max(question.memory_mb for question in exercise.questions) << 20
+    base = TORCH_MB if "torch" in exercise.callables.values() else NUMPY_MB
+    memory = int(max(question.memory_mb for question in exercise.questions) + base) << 20
     seconds = sum(float(question.seconds) for question in exercise.questions) * time_factor
     return Walls(
         backend=backend,
@@ -194,11 +198,6 @@ class Batch:
             result["status"] = "late"
         elif not result["late"] and result["status"] == "late":
             result["status"] = "graded"
-
-
-def problems(results: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the students on whom the grader itself failed."""
-    return [name for name, result in results.items() if result["status"] == "grader_error"]
 
 
 def default_out(exercise_id: str) -> Path:

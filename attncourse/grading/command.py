@@ -104,15 +104,24 @@ def _backend(arguments: argparse.Namespace) -> str:
         raise SandboxError(f"{error}{tried}") from None
 
 
+def _exercise(arguments: argparse.Namespace) -> Any:
+    """Load the exercise, with its private tests if there are some."""
+    from attncourse.grading.exercise import load
+    from attncourse.grading.packing import with_private_tests
+
+    found = load(arguments.exercise)
+    private = arguments.private_dir
+    return load(with_private_tests(found.path, private)) if private else found
+
+
 def _one(arguments: argparse.Namespace) -> int:
     """Grade one notebook."""
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import walls_for
-    from attncourse.grading.exercise import load
     from attncourse.grading.grade import Job, grade
 
     try:
-        exercise = load(arguments.exercise)
+        exercise = _exercise(arguments)
         backend = _backend(arguments)
         data, seed = Path(arguments.notebook).read_bytes(), _seed(arguments.seed_file)
     except (SandboxError, OSError, ValueError) as error:
@@ -173,14 +182,13 @@ def _batch(arguments: argparse.Namespace) -> int:
     """Grade a folder."""
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import Batch, Options, default_out
-    from attncourse.grading.exercise import load
     from attncourse.grading.late import when
     from attncourse.grading.roster import read_roster
 
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:
-        exercise = load(arguments.exercise)
+        exercise = _exercise(arguments)
         options = Options(
             submissions=arguments.submissions,
             exercise=str(exercise.path),
@@ -245,6 +253,10 @@ def _gradescope(arguments: argparse.Namespace) -> int:
     from attncourse.grading.gradescope import autograder
     from attncourse.grading.store import write_atomically
 
-    write_atomically(arguments.out, autograder(load(arguments.exercise)))
+    try:
+        bundle = autograder(load(arguments.exercise))
+    except ValueError as error:
+        return _fail(error)
+    write_atomically(arguments.out, bundle)
     print(f"{arguments.out}: upload it as the autograder of a programming assignment")
     return 0

@@ -39,7 +39,7 @@ def _points(entry: dict[str, Any]) -> str:
 
 def _test(test: dict[str, Any], number: int) -> Html:
     """Return the row of one test."""
-    name = f"hidden test {number}" if test["hidden"] else test["test"].rpartition("::")[2]
+    name = f"hidden test {number}" if test["hidden"] else test["title"]
     said: list[Any] = []
     if not test["passed"]:
         if test["message"] and not test["hidden"]:

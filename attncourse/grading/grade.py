@@ -18,6 +18,7 @@ from typing import Any
 
 from attncourse.grading.backends import Walls
 from attncourse.grading.cells import InvalidNotebook, read_cells
+from attncourse.grading.exercise import ExerciseError, load
 from attncourse.grading.points import exact, shown
 from attncourse.grading.remote import RemoteStudent
 from attncourse.grading.sandbox import Sandbox
@@ -26,10 +27,6 @@ __all__ = ["SCHEMA", "Job", "blank", "environment", "failed_result", "grade"]
 
 SCHEMA = 1
 _PACKAGES = ("numpy", "torch", "ipython", "pytest", "attncourse")
-
-
-class ExerciseError(RuntimeError):
-    """The exercise itself is wrong: a test without a question, points that do not add up."""
 
 
 @dataclass(frozen=True)
@@ -140,8 +137,6 @@ def grade(job: Job) -> dict[str, Any]:
         What is filed as `results/<student>.json`: `status`, `points`, `max`, and for each question
         its status, points and tests. Points are decimal numbers as text, so that they stay exact.
     """
-    from attncourse.grading.exercise import load
-
     began = time.monotonic()
     exercise = load(job.exercise)
     try:
@@ -184,14 +179,14 @@ def _result(job: Job, exercise: Any, rows: list[tuple[bool, Any]], student: Any)
     if errors:
         raise ExerciseError("a test failed by its own fault: " + "; ".join(errors)[:3000])
     result = blank(job.student, exercise, "graded")
+    known = {entry["id"] for entry in result["questions"]}
+    strays = [f"{row.nodeid} ({row.question})" for _, row in rows if row.question not in known]
+    if strays:
+        raise ExerciseError(f"tests without a question of the exercise: {', '.join(strays)}")
     for entry in result["questions"]:
         own = [(hidden, row) for hidden, row in rows if row.question == entry["id"]]
         account = student._statuses()[entry["id"]]
         entry.update(_question(entry, own), status=account.status, notes=account.notes)
-    known = {entry["id"] for entry in result["questions"]}
-    strays = [row.nodeid for _, row in rows if row.question not in known]
-    if strays:
-        raise ExerciseError(f"tests without a question of the exercise: {', '.join(strays)}")
     result["points"] = shown(_total(entry["points"] for entry in result["questions"]))
     result["status"] = _worst(account.status for account in student._statuses().values())
     result["cells"] = [{"cell": n, **report} for n, report in sorted(student._reports.items())]
@@ -212,13 +207,14 @@ def _question(entry: dict[str, Any], rows: list[tuple[bool, Any]]) -> dict[str, 
     tests = [
         {
             "test": row.nodeid,
+            "title": row.title,
             "hidden": hidden,
             "passed": row.outcome == "passed",
             "points": shown(exact(row.points) if row.outcome == "passed" else Fraction(0)),
             "max": shown(exact(row.points)),
             "message": row.message,
             "hints": list(row.hints),
-            "mistake": getattr(row, "mistake", "") or "",
+            "mistake": row.mistake,
         }
         for hidden, row in rows
     ]

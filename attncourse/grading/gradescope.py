@@ -55,7 +55,7 @@ def results_json(result: dict[str, Any]) -> str:
     tests = []
     for entry in result["questions"]:
         for number, test in enumerate(entry["tests"], start=1):
-            name = f"hidden test {number}" if test["hidden"] else test["test"].rpartition("::")[2]
+            name = f"hidden test {number}" if test["hidden"] else test["title"]
             hints = "" if test["passed"] else "\n".join(test["hints"][:1])
             said = "" if test["hidden"] else test["message"]
             tests.append(

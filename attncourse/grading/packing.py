@@ -9,7 +9,7 @@ import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 
-__all__ = ["exercise_files", "pack", "unpack"]
+__all__ = ["exercise_files", "pack", "unpack", "with_private_tests"]
 
 
 def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
@@ -29,6 +29,35 @@ def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
     wanted = [root / "exercise.toml", root / "source.ipynb", *root.glob("tests/**/*")]
     found = [path for path in wanted if path.is_file() and "__pycache__" not in path.parts]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(found)}
+
+
+def with_private_tests(folder: str | os.PathLike[str], private: str | os.PathLike[str]) -> Path:
+    """Return an exercise whose hidden tests are taken from another, private folder.
+
+    Parameters
+    ----------
+    folder : path
+        The exercise.
+    private : path
+        Holds `ID/tests/hidden/` of this exercise, or `tests/hidden/` itself.
+
+    Returns
+    -------
+    Path
+        A copy in a folder that only this user can read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no hidden test.
+    """
+    files = {n: d for n, d in exercise_files(folder).items() if not n.startswith("tests/hidden/")}
+    places = [Path(private) / Path(folder).name / "tests/hidden", Path(private) / "tests/hidden"]
+    hidden = next((place for place in places if place.is_dir()), None)
+    found = {} if hidden is None else {p.name: p.read_bytes() for p in sorted(hidden.glob("*.py"))}
+    if not found:
+        raise FileNotFoundError(f"no hidden tests: neither {places[0]} nor {places[1]} holds any")
+    return unpack(pack({**files, **{f"tests/hidden/{n}": d for n, d in found.items()}}))
 
 
 def pack(files: dict[str, bytes], executable: tuple[str, ...] = ()) -> bytes:

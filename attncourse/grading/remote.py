@@ -141,7 +141,8 @@ class RemoteStudent:
         peak, base = self._sandbox.peak_bytes(), self._sandbox.baseline
         if peak is None or base is None:
             backend = self._sandbox.walls.backend
-            raise RuntimeError(f"the memory of a {backend} worker cannot be measured from outside")
+            self._broken = f"the memory of a {backend} worker cannot be seen from outside"
+            raise SandboxError(self._broken)
         return value, max(0, peak - base)
 
     def _begin(self, nodeid: str, question: str | None) -> None:

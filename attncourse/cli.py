@@ -11,7 +11,11 @@ from importlib import import_module
 
 import attncourse
 
-COMMAND_MODULES = ("attncourse.doctor", "attncourse.grading.command")
+COMMAND_MODULES = (
+    "attncourse.doctor",
+    "attncourse.grading.learner_command",
+    "attncourse.grading.command",
+)
 
 __all__ = ["COMMAND_MODULES", "build_parser", "main"]
 

@@ -126,7 +126,7 @@ def _release(cell: dict[str, Any]) -> None:
     elif own.get("grade") or own.get("locked"):
         cell["metadata"].update(deletable=False, editable=False)
     if own.get("grade") or own.get("solution") or own.get("locked"):
-        own["checksum"] = _checksum(cell)
+        own.update(checksum=_checksum(cell), cell_type=cell["cell_type"])
 
 
 def student_notebook(source: dict[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,8 @@ class _Plugin:
         return np.random.default_rng(self.seed if self.seed is not None else 20170612)
 
     def pytest_configure(self, config: Any) -> None:
-        """Declare the markers."""
+        """Declare the markers; make no tracebacks, which take time and print arguments."""
+        config.option.tbstyle = "no"
         for line in _MARKERS:
             config.addinivalue_line("markers", line)
 

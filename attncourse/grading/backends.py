@@ -1,4 +1,4 @@
-"""The ways to start a worker: bubblewrap, Docker, Podman, or with no walls at all.
+"""The ways to start a worker: bubblewrap, Docker, Podman, another user, or with no walls at all.
 
 The one idea: a sandbox is a list of what may be seen. Python, its packages and the worker's own
 files are mounted read-only; everything else of this machine does not exist inside.
@@ -16,7 +16,9 @@ from pathlib import Path
 
 __all__ = ["BACKENDS", "HOW_TO_GET", "SandboxError", "Walls", "choose", "command", "mounts"]
 
-BACKENDS = ("bwrap", "docker", "podman", "none")
+BACKENDS = ("bwrap", "docker", "podman", "user", "none")
+AUTOMATIC = BACKENDS[:3]  # what `auto` may pick
+NOBODY = 65534
 HERE = Path(__file__).resolve().parent
 OWN_FILES = {
     "inside/package.py": "attncourse/__init__.py",
@@ -76,6 +78,11 @@ class Walls:
     image: str = "attncourse-grading"
     real_package: bool = False
 
+    @property
+    def file_bytes(self) -> int:
+        """Return how large a file may get; a `/tmp` that others share stays nearly empty."""
+        return 1 << 20 if self.backend == "user" else 16 << 20
+
 
 def choose(wanted: str, trusted: bool = False, works: Sequence[str] | None = None) -> str:
     """Pick a backend; never fall back to none.
@@ -103,9 +110,11 @@ def choose(wanted: str, trusted: bool = False, works: Sequence[str] | None = Non
             "--backend none runs every submission with your rights over your files; "
             "if you really trust them all, add --i-trust-these-submissions"
         )
-    if wanted == "none":
+    if wanted == "user" and (not hasattr(os, "getuid") or os.getuid() != 0):
+        raise SandboxError("--backend user runs learner code as nobody, and only root may do that")
+    if wanted in ("none", "user"):
         return wanted
-    found = [name for name in BACKENDS[:-1] if shutil.which(name)] if works is None else list(works)
+    found = [name for name in AUTOMATIC if shutil.which(name)] if works is None else list(works)
     if wanted == "auto" and not found:
         raise SandboxError(f"no sandbox found, and nothing is graded without one. {HOW_TO_GET}")
     if wanted not in ("auto", *found):
@@ -139,13 +148,21 @@ def mounts() -> list[str]:
     ]
 
 
-def refuse_exposure(secrets: Iterable[str | os.PathLike[str]]) -> None:
-    """Stop if a path that must stay hidden lies under a mount.
+def _open_to_all(place: Path) -> bool:
+    """Tell whether any user may read a path."""
+    above = all(folder.stat().st_mode & 0o001 for folder in place.parents)
+    return above and bool(place.stat().st_mode & 0o005)
+
+
+def refuse_exposure(secrets: Iterable[str | os.PathLike[str]], backend: str = "bwrap") -> None:
+    """Stop if learner code could read a path that must stay hidden.
 
     Parameters
     ----------
     secrets : iterable of path
         Exercise, submissions, roster, output folder.
+    backend : str
+        For `user` the rights of the files decide, for all others the mounts.
 
     Raises
     ------
@@ -154,7 +171,11 @@ def refuse_exposure(secrets: Iterable[str | os.PathLike[str]]) -> None:
     """
     for secret in secrets:
         place = Path(secret).resolve()
-        for mount in mounts():
+        if backend == "user" and place.exists() and _open_to_all(place):
+            raise SandboxError(
+                f"every user can read {place}, and so could learner code: chmod 700 it"
+            )
+        for mount in mounts() if backend != "none" else ():
             if place.is_relative_to(mount):
                 raise SandboxError(
                     f"{place} would be visible inside the sandbox, as part of {mount}; move it"
@@ -238,7 +259,7 @@ def command(walls: Walls, name: str = "attncourse", folder: str = "") -> list[st
     name : str
         Name of a container, by which it is killed.
     folder : str
-        For the backend `none`: where its files lie, see `lay_out`.
+        For the backends without mounts: where its files lie, see `lay_out`.
 
     Returns
     -------
@@ -252,8 +273,10 @@ def command(walls: Walls, name: str = "attncourse", folder: str = "") -> list[st
 
 
 def lay_out(folder: Path, walls: Walls) -> None:
-    """Link the worker's own files into a folder, for the backend that has no mounts."""
+    """Copy the worker's own files into a folder, for the backends that have no mounts."""
     for ours, inside in _own_files(walls):
         place = folder / inside.removeprefix("/worker/")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(ours, place) if os.path.isdir(ours) else shutil.copy(ours, place)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)

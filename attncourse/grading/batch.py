@@ -108,7 +108,8 @@ class Batch:
         """Find the submissions and make the output folder."""
         options = self.options
         found = find(options.submissions)
-        refuse_exposure([self.exercise.path, options.submissions, options.out])
+        secrets = [self.exercise.path, options.submissions, options.out]
+        refuse_exposure(secrets, options.backend)
         self.pairs = {pair.student: pair for pair in join(found, options.roster)}
         self.store = Store(options.out)
         self.walls = walls_for(self.exercise, options.backend, options.image, options.time_factor)

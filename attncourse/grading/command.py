@@ -12,6 +12,8 @@ from typing import Any
 
 __all__ = ["add_command"]
 
+BACKENDS = ("bwrap", "docker", "podman", "user", "none")
+
 
 def add_command(subparsers: Any) -> None:
     """Add `grade` to the command line.
@@ -57,9 +59,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--private-dir", help="folder whose tests/hidden/ stands for the exercise's"
     )
-    parser.add_argument(
-        "--backend", default="auto", choices=("auto", "bwrap", "docker", "podman", "none")
-    )
+    parser.add_argument("--backend", default="auto", choices=("auto", *BACKENDS))
     parser.add_argument("--image", default="attncourse-grading", help="image for docker and podman")
     parser.add_argument("--i-trust-these-submissions", dest="trusted", action="store_true")
     parser.add_argument("--seed-file", help="file with the secret number of the course")
@@ -84,11 +84,11 @@ def _seed(path: str | None) -> int | None:
 
 def _backend(arguments: argparse.Namespace) -> str:
     """Pick the backend; `auto` takes the first that really starts a worker."""
-    from attncourse.grading.backends import BACKENDS, SandboxError, Walls, choose
+    from attncourse.grading.backends import AUTOMATIC, SandboxError, Walls, choose
     from attncourse.grading.sandbox import Sandbox
 
     wanted, reasons, works = arguments.backend, [], []
-    for name in BACKENDS[:-1] if wanted == "auto" else ():
+    for name in AUTOMATIC if wanted == "auto" else ():
         try:
             choose(name)
             Sandbox(Walls(name, image=arguments.image), {}).kill()
@@ -185,6 +185,8 @@ def _batch(arguments: argparse.Namespace) -> int:
     from attncourse.grading.late import when
     from attncourse.grading.roster import read_roster
 
+    if arguments.backend == "user":
+        return _fail("--backend user is for `grade one`: users named nobody can end each other")
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:

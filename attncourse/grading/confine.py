@@ -54,7 +54,7 @@ class FilterError(RuntimeError):
     """The filter of system calls could not be put on, or did not hold when tried."""
 
 
-def limit_resources(memory_bytes: int, cpu_seconds: int, file_bytes: int = 16 << 20) -> None:
+def limit_resources(memory_bytes: int, cpu_seconds: int, file_bytes: int) -> None:
     """Lower this process's limits, so that they can never be raised again.
 
     Parameters
@@ -135,7 +135,8 @@ def _put_on_filter() -> None:
     code = filter_program(platform.machine())
     program = _Program(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
-    no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    no_new_privileges, set_seccomp, filter_mode, die_with_parent = 38, 22, 2, 1
+    libc.prctl(die_with_parent, 9, 0, 0, 0)
     if libc.prctl(no_new_privileges, 1, 0, 0, 0):
         raise FilterError("the kernel refused no_new_privs")
     if libc.prctl(set_seccomp, filter_mode, ctypes.byref(program), 0, 0):
@@ -150,12 +151,12 @@ def _put_on_filter() -> None:
         raise FilterError(f"{attempt.__name__} still works behind the filter")
 
 
-def confine(memory_bytes: int, cpu_seconds: int) -> bool:
+def confine(memory_bytes: int, cpu_seconds: int, file_bytes: int = 16 << 20) -> bool:
     """Bind this process: limits everywhere, and the filter on Linux.
 
     Parameters
     ----------
-    memory_bytes, cpu_seconds : int
+    memory_bytes, cpu_seconds, file_bytes : int
         See `limit_resources`.
 
     Returns
@@ -168,7 +169,7 @@ def confine(memory_bytes: int, cpu_seconds: int) -> bool:
     FilterError
         If this is Linux and the filter does not hold.
     """
-    limit_resources(memory_bytes, cpu_seconds)
+    limit_resources(memory_bytes, cpu_seconds, file_bytes)
     if not sys.platform.startswith("linux"):
         return False
     _put_on_filter()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import shutil
 import socket
 import tempfile
 import time
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.grading.backends import BACKENDS, HOW_TO_GET, SandboxError, Walls
+from attncourse.grading.backends import AUTOMATIC, BACKENDS, HOW_TO_GET, SandboxError, Walls, choose
 from attncourse.grading.sandbox import Died, Sandbox, TimedOut
 from attncourse.grading.wire import StudentError, WireError
 
@@ -109,9 +108,10 @@ def examine(backend: str, image: str) -> Finding:
     -------
     Finding
     """
-    program = shutil.which(backend)
-    if backend != "none" and program is None:
-        return Finding(backend, "absent", {})
+    try:
+        choose(backend, trusted=True)
+    except SandboxError as error:
+        return Finding(backend, "absent", {"why": str(error).splitlines()[0]})
     details: dict[str, str] = {}
     leaked = False
     with tempfile.TemporaryDirectory(prefix="attncourse-doctor-") as name:
@@ -133,5 +133,5 @@ def examine(backend: str, image: str) -> Finding:
 def examine_all(image: str) -> tuple[list[Finding], str]:
     """Attack every backend; return what was found and what to do."""
     findings = [examine(backend, image) for backend in BACKENDS]
-    good = [one.backend for one in findings if one.state == "holds" and one.backend != "none"]
+    good = [one.backend for one in findings if one.state == "holds" and one.backend in AUTOMATIC]
     return findings, f"auto uses {good[0]}." if good else f"No backend holds. {HOW_TO_GET}"

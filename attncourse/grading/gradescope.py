@@ -21,14 +21,19 @@ python3 -m venv /opt/attncourse
 chmod -R go-rwx /autograder/source
 """
 _RUN = """#!/usr/bin/env bash
-# Gradescope runs this for every submission. Without a sandbox that works it grades nothing, and
-# without results.json Gradescope says that the autograder failed, which is true, and gives no 0.
+# Gradescope runs this for every submission, as root, in a container of its own. Where containers
+# may not nest, bubblewrap cannot start: then learner code runs as nobody, who may not read tests.
+# Without results.json Gradescope says that the autograder failed, which is true, and gives no 0.
 set -uo pipefail
 mkdir -p /autograder/results
+chmod -R go-rwx /autograder/source /autograder/results
 notebook=$(find /autograder/submission -maxdepth 1 -name '*.ipynb' -type f | sort | tail -n 1)
-/opt/attncourse/bin/attncourse grade one "${notebook:-/dev/null}" \\
-    --exercise /autograder/source/exercise --gradescope /autograder/results/results.json \\
-    >/tmp/attncourse.log 2>&1 || { echo "the autograder failed; this is no grade"; exit 1; }
+grade() {
+    /opt/attncourse/bin/attncourse grade one "${notebook:-/dev/null}" --backend "$1" \\
+        --exercise /autograder/source/exercise --gradescope /autograder/results/results.json \\
+        >/tmp/attncourse.log 2>&1
+}
+grade bwrap || grade user || { echo "the autograder failed; this is no grade"; exit 1; }
 """
 
 

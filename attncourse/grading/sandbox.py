@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from attncourse.grading.backends import ENVIRONMENT, SandboxError, Walls, command, lay_out
+from attncourse.grading.backends import ENVIRONMENT, NOBODY, SandboxError, Walls, command, lay_out
 from attncourse.grading.wire import FRAME, Limits, WireError, decode, frame, frame_size
 
 __all__ = ["Died", "Sandbox", "TimedOut"]
@@ -57,9 +57,8 @@ class Sandbox:
         self.walls = walls
         self.limits = limits or Limits()
         self.name = f"attncourse-{secrets.token_hex(8)}"
-        self.folder = (
-            Path(tempfile.mkdtemp(prefix="attncourse-")) if walls.backend == "none" else None
-        )
+        self.bare = walls.backend in ("none", "user")
+        self.folder = Path(tempfile.mkdtemp(prefix="attncourse-")) if self.bare else None
         self.errors: IO[bytes] = tempfile.TemporaryFile()
         self.handle: int | None = None
         self.first_pid: int | None = None
@@ -70,8 +69,11 @@ class Sandbox:
                 "arrays": arrays,
                 "memory_bytes": walls.memory_bytes,
                 "cpu_seconds": walls.cpu_seconds,
+                "file_bytes": walls.file_bytes,
             }
             hello = self.ask(order, START_SECONDS)
+            if hello.get("ok") is not True:
+                raise Died(str(hello.get("text")))
         except (Died, TimedOut, WireError, OSError) as error:
             self.kill()
             raise SandboxError(
@@ -91,7 +93,8 @@ class Sandbox:
         told, tell = os.pipe()
         if self.walls.backend == "bwrap":
             words[1:1] = ["--info-fd", str(tell)]
-        environment = ENVIRONMENT if self.walls.backend == "none" else dict(os.environ)
+        environment = {**ENVIRONMENT, "HOME": str(self.folder)} if self.bare else dict(os.environ)
+        nobody = NOBODY if self.walls.backend == "user" else None
         try:
             self.process = subprocess.Popen(
                 words,
@@ -102,7 +105,10 @@ class Sandbox:
                 pass_fds=[tell] if self.walls.backend == "bwrap" else [],
                 start_new_session=True,
                 env=environment,
-                cwd="/" if self.folder is None else self.folder,
+                cwd=self.folder or "/",
+                user=nobody,
+                group=nobody,
+                extra_groups=None if nobody is None else [],
             )
         finally:
             os.close(tell)
@@ -116,7 +122,7 @@ class Sandbox:
 
     def _hold_first(self, said: str) -> None:
         """Take a handle on the first process of the namespace."""
-        if self.walls.backend == "none":
+        if self.bare:
             self.first_pid = self.process.pid
         elif said:
             self.first_pid = int(json.loads(said)["child-pid"])

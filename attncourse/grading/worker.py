@@ -105,6 +105,7 @@ class Worker:
         self.output = Capped()
         sys.stdout = sys.stderr = self.output
         self.shell = make_shell()
+        self.output.take()  # what IPython says at its start is not the learner's
         self.calls = Calls(self.shell.user_ns, arrays)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -139,16 +140,25 @@ class Worker:
         return self.calls.grad(name, request["wrt"], kwargs, request["cotangent"])
 
 
-def main() -> None:
-    """Bind this process, say hello, serve until the trusted side goes away."""
-    channel = Channel()
-    order = channel.receive()
-    filtered = confine(order["memory_bytes"], order["cpu_seconds"])
+def start(order: dict[str, Any]) -> tuple[Worker, bool]:
+    """Bind this process and make ready for learner code; tell whether calls are filtered."""
+    filtered = confine(order["memory_bytes"], order["cpu_seconds"], order["file_bytes"])
     if "torch" in order["arrays"].values():
         import torch
 
         torch.set_num_threads(1)
-    worker = Worker(order["arrays"])
+    return Worker(order["arrays"]), filtered
+
+
+def main() -> None:
+    """Start, say hello, serve until the trusted side goes away."""
+    channel = Channel()
+    order = channel.receive()
+    try:
+        worker, filtered = start(order)
+    except BaseException as error:
+        channel.send({"id": order["id"], "ok": False, "text": str(failure(error))})
+        raise
     channel.send({"id": order["id"], "ok": True, "value": {"filtered": filtered}})
     while True:
         reply = worker.answer(request := channel.receive())

@@ -181,6 +181,7 @@ def test_the_command_refuses_before_it_starts(options, exercise, capsys, tmp_pat
     words = ["grade", "batch", options.submissions, "--exercise", str(exercise)]
     for more, word in (
         (["--backend", "none"], "i-trust"),
+        (["--backend", "user"], "end each other"),
         (["--jobs", "0"], "at least 1"),
         (["--due", "2026-01-01"], "offset"),
         (["--roster", str(tmp_path / "none.csv")], "roster"),

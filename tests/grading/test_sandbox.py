@@ -185,6 +185,9 @@ def test_a_worker_that_does_not_start_is_our_fault(monkeypatch, bwrap):
     monkeypatch.setattr(backends, "START", "raise SystemExit('broken')")
     with pytest.raises(SandboxError, match="broken"):
         Sandbox(SMALL, {})
+    monkeypatch.undo()
+    with pytest.raises(SandboxError, match="libtorch"):
+        Sandbox(Walls(memory_bytes=120 << 20), {"f": "torch"})
     monkeypatch.setattr(sandbox, "command", lambda *_: ["bwrap", "--no-such-option"])
     with pytest.raises(SandboxError, match="no-such-option"):
         Sandbox(SMALL, {})
@@ -209,6 +212,39 @@ def test_a_container_is_shut_as_tightly(engine):
     assert volumes
     assert all(volume.endswith(":ro") for volume in volumes)
     assert words.index("img") > words.index("--volume")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may")
+def test_nobody_reads_nothing_and_leaves_no_trace(bwrap, tmp_path):
+    """Try the backend `user` where this Python may be run by everybody."""
+    code = (
+        "import sys\nfrom attncourse.grading.doctor import examine\n"
+        "from attncourse.grading.sandbox import Sandbox\n"
+        "from attncourse.grading.backends import Walls\nprint(examine('user', '').state)\n"
+        "box = Sandbox(Walls('user'), {})\nask = {'do': 'cell'}\n"
+        "ask['source'] = 'import os; print(os.getuid(), os.getgroups())'\n"
+        "print(box.ask(ask, 20)['value']['output'])\nbox.kill()"
+    )
+    # A private /root would hide a Python that is installed below it from everybody else.
+    base = Path(sys.base_prefix)
+    words = ["bwrap", "--dev-bind", "/", "/", "--cap-add", "ALL"]
+    if base.is_relative_to("/root"):
+        words += ["--perms", "0755", "--tmpfs", "/root", "--ro-bind", str(base), str(base)]
+    words += ["--setenv", "PYTHONPATH", str(Path(backends.HERE).parents[1])]
+    done = subprocess.run(
+        [*words, sys.executable, "-c", code], capture_output=True, text=True, timeout=90
+    )
+    assert done.stdout.split("\n")[:2] == ["holds", "65534 []"], done.stdout + done.stderr
+
+
+def test_the_backend_user_minds_the_rights_of_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    with pytest.raises(SandboxError, match="only root"):
+        choose("user")
+    with pytest.raises(SandboxError, match="chmod 700"):
+        refuse_exposure(["/usr/lib"], "user")
+    tmp_path.chmod(0o700)
+    refuse_exposure([tmp_path], "user")
 
 
 def test_the_doctor_believes_attacks_only(bwrap):

@@ -6,16 +6,20 @@ questions later, and a mistake that gives the same answers is named.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from attncourse.grading import calls
 from attncourse.grading.calls import Calls
 from attncourse.grading.wire import StudentError, plain
 
 __all__ = ["Asked", "LocalHandle", "LocalStudent", "same"]
+
+_CALLS = calls.__file__
 
 
 @dataclass
@@ -108,15 +112,28 @@ class LocalStudent:
         try:
             asked.given = getattr(self._calls, do)(*args)
         except StudentError as error:
-            asked.given = error
             if str(error).startswith("KeyboardInterrupt"):
                 raise KeyboardInterrupt from None
-            raise
+            asked.given = StudentError(f"{error}{_where(error.__context__)}")
+            raise asked.given from None
         value = asked.given
         if do == "measure":
             return value
         asked.given = plain(value)  # a test may change what it was given
         return value
+
+
+def _where(error: BaseException | None) -> str:
+    """Return the line of learner code that raised, for the learner only."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__ if error else None)
+        if "site-packages" not in frame.filename and frame.filename != _CALLS
+    ]
+    if not own or isinstance(error, NotImplementedError):
+        return ""
+    line = f": {own[-1].line}" if own[-1].line else ""
+    return f" (in {own[-1].name}, line {own[-1].lineno}{line})"
 
 
 def same(left: Any, right: Any, tolerance: float = 1e-9) -> bool:

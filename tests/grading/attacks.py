@@ -51,16 +51,26 @@ import gc
 from attncourse.grading.worker import Channel
 channel = next(thing for thing in gc.get_objects() if isinstance(thing, Channel))
 """
+# It opens for writing whatever it finds, but truncates and deletes only what the test made: if the
+# walls ever fall, the machine that runs the tests must live.
 DELETE = """
 import os, shutil
-for root, folders, files in os.walk("/", topdown=False):
-    for name in files + folders:
+writable = []
+for root, folders, files in os.walk("/"):
+    for name in files:
+        place = os.path.join(root, name)
         try:
-            place = os.path.join(root, name)
-            os.chmod(place, 0o777)
-            shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+            os.close(os.open(place, os.O_WRONLY))
+            writable.append(place)
         except OSError:
             pass
+for place in [*PATHS, "/tmp", "/worker"]:
+    try:
+        shutil.rmtree(place) if os.path.isdir(place) else os.unlink(place)
+        writable.append(place)
+    except OSError:
+        pass
+print([place for place in writable if not place.startswith(("/tmp/", "/dev/"))])
 """
 NETWORK = """
 import socket, urllib.request

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+if not sys.platform.startswith("linux"):
+    # The grader's sandbox is Linux's; what learners run is tested everywhere.
+    collect_ignore = ["test_attacks.py", "test_batch.py", "test_sandbox.py"]
+    collect_ignore += ["test_instructor_guide.py", "test_reports.py", "test_submissions.py"]
 
 
 @pytest.fixture(scope="session")

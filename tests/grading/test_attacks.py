@@ -197,6 +197,11 @@ def test_learner_code_saw_no_secret(graded):
             assert secret not in text
 
 
+def test_nothing_could_be_opened_for_writing_or_deleted(graded):
+    cells = graded["results"]["deleted-files"]["cells"]
+    assert (cells[0]["error"], cells[0]["output"]) == ("", "[]\n"), cells[0]
+
+
 def test_raw_system_calls_all_failed(graded):
     cells = graded["results"]["raw-system-calls"]["cells"]
     assert "worked []" in cells[0]["output"], cells

@@ -5,8 +5,6 @@ Which scores become a weight of 0 in your version, and what happens to a negativ
 Take np.exp of the scores before you add them up.
 """
 
-import numpy as np
-
 
 def softmax(scores):
     return scores / scores.sum(axis=-1, keepdims=True)

@@ -5,7 +5,6 @@ import pytest
 
 from attncourse.grading.compare import close
 
-
 QUERY = np.array([1.0, 0.0])
 KEYS = np.array([[0.0, 1.0], [3.0, 0.0], [1.0, 1.0]])
 VALUES = np.array([[10.0, 0.0, 1.0], [20.0, 5.0, 2.0], [30.0, 7.0, 3.0]])

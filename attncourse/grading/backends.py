@@ -148,6 +148,12 @@ def mounts() -> list[str]:
     ]
 
 
+def masked() -> list[str]:
+    """Return folders below a mount that are shown empty: the course's own package has answers."""
+    places = [Path(folder) / "attncourse" for folder in _package_folders()]
+    return [str(place) for place in places if place.is_dir()]
+
+
 def _open_to_all(place: Path) -> bool:
     """Tell whether any user may read a path."""
     above = all(folder.stat().st_mode & 0o001 for folder in place.parents)
@@ -175,6 +181,8 @@ def refuse_exposure(secrets: Iterable[str | os.PathLike[str]], backend: str = "b
             raise SandboxError(
                 f"every user can read {place}, and so could learner code: chmod 700 it"
             )
+        if any(place.is_relative_to(folder) for folder in masked()):
+            continue
         for mount in mounts() if backend != "none" else ():
             if place.is_relative_to(mount):
                 raise SandboxError(
@@ -191,22 +199,16 @@ def _own_files(walls: Walls) -> list[tuple[str, str]]:
 
 def _bubblewrap(walls: Walls) -> list[str]:
     """Return the bubblewrap command."""
-    words = ["bwrap", "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session"]
-    words += [
-        "--hostname",
-        "sandbox",
-        "--cap-drop",
-        "ALL",
-        "--uid",
-        "65534",
-        "--gid",
-        "65534",
-        "--clearenv",
-    ]
+    words = "bwrap --unshare-all --unshare-user --die-with-parent --new-session".split()
+    words += "--hostname sandbox --cap-drop ALL --uid 65534 --gid 65534 --clearenv".split()
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
+    # First of all: what is mounted later may lie below it, a virtual environment for example.
+    words += f"--size {walls.tmp_bytes} --tmpfs /tmp".split()
     for path in mounts():
         words += ["--ro-bind", path, path]
+    for folder in () if walls.real_package else masked():
+        words += ["--tmpfs", folder, "--remount-ro", folder]
     for link in ("/lib", "/lib64", "/lib32"):
         if os.path.islink(link):
             words += ["--symlink", os.readlink(link), link]
@@ -216,24 +218,15 @@ def _bubblewrap(walls: Walls) -> list[str]:
         words += ["--ro-bind", ours, inside]
     for device in ("/dev/null", "/dev/zero", "/dev/urandom"):
         words += ["--dev-bind", device, device]
-    words += [
-        "--size",
-        str(walls.tmp_bytes),
-        "--tmpfs",
-        "/tmp",
-        "--remount-ro",
-        "/",
-        "--chdir",
-        "/tmp",
-    ]
+    words += "--remount-ro / --chdir /tmp".split()
     return [*words, _python(), "-I", "-S", "-B", "-c", START, "/worker", *_package_folders()]
 
 
 def _container(walls: Walls, name: str) -> list[str]:
     """Return the Docker or Podman command."""
-    words = [walls.backend, "run", "--rm", "-i", "--name", name, "--network", "none", "--read-only"]
-    words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "65534:65534"]
-    words += ["--pids-limit", "8", "--ipc", "none", "--hostname", "sandbox", "--workdir", "/tmp"]
+    words = [walls.backend, *f"run --rm -i --name {name} --network none --read-only".split()]
+    words += "--cap-drop ALL --security-opt no-new-privileges --user 65534:65534".split()
+    words += "--pids-limit 8 --ipc none --hostname sandbox --workdir /tmp".split()
     memory = str(walls.memory_bytes + walls.tmp_bytes)
     words += ["--memory", memory, "--memory-swap", memory, "--cpus", "1"]
     words += ["--tmpfs", f"/tmp:rw,noexec,nosuid,nodev,mode=1777,size={walls.tmp_bytes}"]

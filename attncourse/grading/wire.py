@@ -229,22 +229,15 @@ class _Reader:
         if kind == b"D":
             return struct.unpack("<d", self.take(8))[0]
         if kind == b"L":
-            return [self.value(depth - 1) for _ in range(self.count())]
+            return [self.value(depth - 1) for _ in range(self.number())]
         if kind == b"M":
             return self.mapping(depth)
         raise WireError(f"a value of unknown kind {kind!r}")
 
-    def count(self) -> int:
-        """Return how many values follow; each takes at least one byte."""
-        count = self.number()
-        if count > len(self.data) - self.at:
-            raise WireError("a list says that it is longer than its message")
-        return count
-
     def mapping(self, depth: int) -> dict[str, Any]:
         """Return a dict."""
         pairs: dict[str, Any] = {}
-        for _ in range(self.count()):
+        for _ in range(self.number()):
             key = self.value(0)
             if not isinstance(key, str):
                 raise WireError("a dict's key is not text")

@@ -70,7 +70,8 @@ for place in [*PATHS, "/tmp", "/worker"]:
         writable.append(place)
     except OSError:
         pass
-print([place for place in writable if not place.startswith(("/tmp/", "/dev/"))])
+real = [os.path.realpath(place) for place in writable]
+print([place for place in real if not place.startswith(("/tmp/", "/dev/"))])
 """
 NETWORK = """
 import socket, urllib.request

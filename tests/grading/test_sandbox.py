@@ -199,6 +199,26 @@ def test_secrets_below_a_mount_stop_the_grader():
         refuse_exposure([Path(np.__file__).parent / "exercise"])
 
 
+def test_an_installed_course_package_is_shown_empty(bwrap, monkeypatch, tmp_path):
+    """Its answers would be one import away."""
+    package = tmp_path / "site/attncourse"
+    package.mkdir(parents=True)
+    (package / "softmax.py").write_text("answer = 42")
+    folders = backends._package_folders()
+    monkeypatch.setattr(backends, "_package_folders", lambda: [*folders, str(tmp_path / "site")])
+    box = Sandbox(SMALL, {})
+    seen = f"import os\nprint(os.listdir({str(package.parent)!r}), os.listdir({str(package)!r}))"
+    assert run(box, seen)[1] == "['attncourse'] []"
+    assert "OSError" in run(box, f"open({str(package / 'x')!r}, 'w')")[0]
+    code = "import sys\nsys.path.remove('/worker')\nfor n in [*sys.modules]:\n"
+    code += "    if n.startswith('attncourse'): del sys.modules[n]\nimport attncourse.softmax"
+    assert "ModuleNotFoundError" in run(box, code)[0]
+    box.kill()
+    refuse_exposure([package / "exercises"])
+    with pytest.raises(SandboxError, match="visible"):
+        refuse_exposure([package.parent / "other"])
+
+
 @pytest.mark.parametrize("engine", ["docker", "podman"])
 def test_a_container_is_shut_as_tightly(engine):
     words = command(Walls(engine, image="img"), "name")
@@ -229,7 +249,8 @@ def test_nobody_reads_nothing_and_leaves_no_trace(bwrap, tmp_path):
     base = Path(sys.base_prefix)
     words = ["bwrap", "--dev-bind", "/", "/", "--cap-add", "ALL"]
     if base.is_relative_to("/root"):
-        words += ["--perms", "0755", "--tmpfs", "/root", "--ro-bind", str(base), str(base)]
+        top = str(Path(*base.parts[:3]))
+        words += ["--perms", "0755", "--tmpfs", "/root", "--ro-bind", top, top]
     words += ["--setenv", "PYTHONPATH", str(Path(backends.HERE).parents[1])]
     done = subprocess.run(
         [*words, sys.executable, "-c", code], capture_output=True, text=True, timeout=90

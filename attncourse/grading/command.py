@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -163,10 +164,18 @@ class _Progress:
         self.total, self.done, self.odd = total, 0, 0
         self.began = time.monotonic()
         self.live = sys.stderr.isatty()
+        self.interrupted = False
+
+    def interrupt(self, *_: Any) -> None:
+        """Stop now; if Python loses the exception, as it may in a destructor, at the next result."""
+        self.interrupted = True
+        raise KeyboardInterrupt
 
     def __call__(self, result: dict[str, Any]) -> None:
         """Count one result."""
         self.done += 1
+        if self.interrupted:
+            raise KeyboardInterrupt
         self.odd += result["status"] not in ("graded", "late", "missing")
         seconds = time.monotonic() - self.began
         left = seconds / self.done * (self.total - self.done)
@@ -218,6 +227,7 @@ def _run_batch(batch: Any) -> int:
     from attncourse.grading.reports import write_reports
 
     progress = _Progress(len(batch.pairs))
+    before = signal.signal(signal.SIGINT, progress.interrupt)
     try:
         results = batch.run(progress)
     except KeyboardInterrupt:
@@ -225,6 +235,8 @@ def _run_batch(batch: Any) -> int:
             f"\ninterrupted: {progress.done} of {progress.total} are filed; add --resume to go on"
         )
         return 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     write_reports(batch)
     failed = [name for name, result in results.items() if result["status"] == "grader_error"]
     seconds = time.monotonic() - progress.began

@@ -167,7 +167,7 @@ class _Progress:
         self.interrupted = False
 
     def interrupt(self, *_: Any) -> None:
-        """Stop now; if Python loses the exception, as it may in a destructor, at the next result."""
+        """Stop now, or at the next result if Python loses the exception in a destructor."""
         self.interrupted = True
         raise KeyboardInterrupt
 

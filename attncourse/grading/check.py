@@ -85,7 +85,11 @@ class Exercise:
 
     def _report(self, question: str, names: Mapping[str, Any]) -> Report:
         """Run the tests and find the nearest mistakes."""
-        from attncourse.grading import plugin
+        try:
+            from attncourse.grading import plugin
+        except ModuleNotFoundError as error:
+            text = f"{error.name} is missing; a check needs it: pip install pytest"
+            raise ModuleNotFoundError(text, name=error.name) from None
         from attncourse.grading.local import LocalStudent
         from attncourse.grading.mistakes import nearest
 

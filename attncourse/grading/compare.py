@@ -74,7 +74,7 @@ def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) 
     good = np.isclose(found, target, rtol=tolerance, atol=tolerance, equal_nan=True)
     if good.all():
         return
-    error = np.where(good, -1.0, np.nan_to_num(np.abs(found - target), nan=np.inf))
+    error = np.where(good, -1.0, np.nan_to_num(np.abs(found - target), nan=np.inf, posinf=np.inf))
     index = np.unravel_index(int(np.argmax(error)), error.shape)
     wanted, came, place = target[index], found[index], _place(index)
     count = f"({int((~good).sum())} of {good.size} numbers differ)"

@@ -115,7 +115,7 @@ def _list(_: argparse.Namespace) -> int:
     """List the exercises."""
     for spec in _specs([]):
         count = len(spec.questions)
-        print(f"{spec.id:<24}{spec.title}: {count} questions, about {spec.minutes} minutes")
+        print(f"{spec.id:<26}{spec.title}: {count} questions, about {spec.minutes} minutes")
     return 0
 
 
@@ -167,10 +167,10 @@ def _build(arguments: argparse.Namespace) -> int:
 def _kills(arguments: argparse.Namespace) -> int:
     """Print or write the table of known mistakes."""
     from attncourse.grading.exercise import ExerciseError
-    from attncourse.grading.proof import kills_page
+    from attncourse.grading.proof import kills, kills_page
 
     try:
-        page = kills_page(_specs(arguments.exercise))
+        page = kills_page([(spec, kills(spec)) for spec in _specs(arguments.exercise)])
         if arguments.write:
             Path(arguments.write).write_text(page, encoding="utf-8", newline="\n")
         else:

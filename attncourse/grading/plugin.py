@@ -185,24 +185,33 @@ def _alone(folder: Path) -> Iterator[None]:
     """Import test files anew and forget them; load no foreign pytest plugin; print nothing."""
     names = {file.stem for file in folder.rglob("*.py")}
     kept = {name: sys.modules.pop(name) for name in names if name in sys.modules}
-    variable, bytecode = "PYTEST_DISABLE_PLUGIN_AUTOLOAD", sys.dont_write_bytecode
-    before = {key: os.environ.get(key) for key in (variable, "PYTEST_ADDOPTS", "PYTEST_PLUGINS")}
-    for key in before:
-        os.environ.pop(key, None)
-    os.environ[variable], sys.dont_write_bytecode = "1", True
+    finders, bytecode = list(sys.meta_path), sys.dont_write_bytecode
+    # A pytest around this one (our own tests) would rewrite the assertions.
+    sys.meta_path[:] = [f for f in finders if type(f).__name__ != "AssertionRewritingHook"]
+    sys.dont_write_bytecode = True
     try:
-        sink = io.StringIO()
-        with contextlib.redirect_stdout(sink), contextlib.redirect_stderr(sink):
-            yield
+        with _environment(), contextlib.redirect_stdout(io.StringIO()) as sink:
+            with contextlib.redirect_stderr(sink):
+                yield
     finally:
-        sys.dont_write_bytecode = bytecode
+        sys.meta_path[:], sys.dont_write_bytecode = finders, bytecode
         for name in names:
             sys.modules.pop(name, None)
         sys.modules.update(kept)
-        for key, value in before.items():
-            os.environ.pop(key, None)
-            if value is not None:
-                os.environ[key] = value
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """Take pytest's own variables out of the environment for a while."""
+    names = [name for name in os.environ if name.startswith("PYTEST_")]
+    before = {name: os.environ.pop(name) for name in names}
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("PYTEST_")]:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def run(

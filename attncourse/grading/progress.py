@@ -90,7 +90,7 @@ class Progress:
         lines = ["Questions whose public tests all pass"]
         for name, _, solved, total in self.rows:
             filled = int(BAR * solved / total)
-            lines.append(f"  {name:<24}{'█' * filled}{'·' * (BAR - filled)} {solved} of {total}")
+            lines.append(f"  {name:<26}{'█' * filled}{'·' * (BAR - filled)} {solved} of {total}")
         return "\n".join(lines if self.rows else ["no exercises are installed"])
 
     __repr__ = __str__

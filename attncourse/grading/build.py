@@ -22,7 +22,7 @@ from attncourse.grading.format import (
 __all__ = ["build", "bundle", "leaks", "student_text"]
 
 PARTS = ("exercise.toml", "source.ipynb", "solution.md", "tests", "wrong", "right")
-SHORTEST_SECRET = 24
+SHORTEST_LINE, SHORTEST_TEST_LINE = 24, 40  # shorter ones stand in any code
 
 
 def student_text(spec: Spec) -> str:
@@ -35,19 +35,22 @@ def student_text(spec: Spec) -> str:
     return text
 
 
-def _secrets(spec: Spec) -> list[str]:
-    """Return the lines of solutions and hidden tests that say something."""
-    bodies = solution_bodies(read_notebook(spec.path / "source.ipynb")).values()
+def _lines(text: str) -> list[str]:
+    """Return a text's lines without indentation and without empty ones."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _hidden_lines(spec: Spec) -> list[str]:
+    """Return the lines of hidden tests that say something, and that no public test says."""
     hidden = [f.read_text(encoding="utf-8") for f in spec.path.glob("tests/hidden/*.py")]
     shown = [f.read_text(encoding="utf-8") for f in spec.path.glob("tests/public/*.py")]
-    known = {line.strip() for text in shown for line in text.splitlines()}
-    lines = [line.strip() for text in [*bodies, *hidden] for line in text.splitlines()]
-    long = [line for line in lines if len(line) >= SHORTEST_SECRET]
-    return sorted({line for line in long if line not in known and "import" not in line})
+    known = {line for text in shown for line in _lines(text)}
+    found = {line for text in hidden for line in _lines(text) if len(line) >= SHORTEST_TEST_LINE}
+    return sorted(line for line in found - known if "import" not in line)
 
 
-def leaks(spec: Spec, text: str) -> list[str]:
-    """Return the lines of solutions and hidden tests that a text holds.
+def leaks(spec: Spec, text: str, *, whole: bool = False) -> list[str]:
+    """Return what of solutions and hidden tests a text holds.
 
     Parameters
     ----------
@@ -55,12 +58,22 @@ def leaks(spec: Spec, text: str) -> list[str]:
         The exercise, with its source and hidden tests.
     text : str
         What is going to be published.
+    whole : bool
+        Look for whole solutions, not for their single lines: where known mistakes are published,
+        which share lines with solutions.
 
     Returns
     -------
     list of str
+        Lines of hidden tests, and solutions.
     """
-    return [line for line in _secrets(spec) if line in text]
+    bodies = solution_bodies(read_notebook(spec.path / "source.ipynb")).values()
+    if whole:
+        secrets = ["\n".join(_lines(body)) for body in bodies]
+    else:
+        secrets = [line for body in bodies for line in _lines(body) if len(line) >= SHORTEST_LINE]
+    flat = "\n".join(_lines(text))
+    return [secret for secret in [*_hidden_lines(spec), *secrets] if secret in flat]
 
 
 def bundle(spec: Spec) -> bytes:

@@ -9,8 +9,8 @@ import numpy as np
 
 
 def softmax(scores):
-    shifted = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
+    raised = np.exp(scores - scores.max(axis=-1)[..., None])
+    return raised / raised.sum(axis=-1)[..., None]
 
 
 def attention(query, key, value):

@@ -14,7 +14,7 @@ from attncourse.grading.format import dump
 
 __all__ = ["SETUP_SOURCE", "authored", "new"]
 
-SETUP_SOURCE = "# filled in by tools/address.py\nimport attncourse"
+SETUP_SOURCE = "import attncourse"
 START = """import numpy as np
 
 from attncourse.grading import Exercise

@@ -108,7 +108,7 @@ class Exercise:
         passed = result.outcome == "passed"
         tier = 0 if passed else self._failures.get(result.nodeid, 0) + 1
         self._failures[result.nodeid] = tier
-        hints = list(mistake.hints) if mistake is not None and mistake.hints else result.hints
+        hints = [*(mistake.hints if mistake is not None else ()), *result.hints]
         return Row(
             title=result.title,
             points=exact(result.points),

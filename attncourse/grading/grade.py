@@ -155,6 +155,7 @@ def grade(job: Job) -> dict[str, Any]:
 def _run(job: Job, exercise: Any, cells: Sequence[Any]) -> dict[str, Any]:
     """Run all tests against a fresh worker."""
     from attncourse.grading import plugin
+    from attncourse.grading.mistakes import nearest
 
     budgets = {q.id: float(q.seconds) * job.time_factor for q in exercise.questions}
     free = job.free_seconds * job.time_factor
@@ -165,6 +166,8 @@ def _run(job: Job, exercise: Any, cells: Sequence[Any]) -> dict[str, Any]:
             place = exercise.path / "tests" / folder
             if place.is_dir():
                 found = plugin.run(place, student, seed=job.seed)
+                if folder == "public":
+                    nearest(exercise, found)  # names known mistakes in the results
                 rows += [(folder == "hidden", row) for row in found]
     finally:
         student._close()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,12 @@ import numpy as np
 
 from attncourse.grading.calls import Calls
 from attncourse.grading.exercise import ExerciseError, Spec
-from attncourse.grading.local import Asked, same
+from attncourse.grading.trace import Asked, same
 from attncourse.grading.wire import StudentError
 
 __all__ = ["Mistake", "nearest", "read_answers"]
 
+MOST_NUMBERS = 50_000
 _REPLAYED = ("call", "new", "method", "attribute", "grad")
 
 
@@ -85,11 +86,21 @@ def read_answers(spec: Spec, folder: str) -> list[Mistake]:
     return answers
 
 
+def _size(value: Any) -> int:
+    """Return how many numbers a value holds."""
+    if isinstance(value, np.ndarray):
+        return value.size
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    return sum(map(_size, value.values())) if isinstance(value, dict) else 1
+
+
 def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, str]) -> bool:
     """Ask a mistake what the learner was asked; say whether all answers are the same."""
     calls, compared = Calls(space, arrays), 0
     for asked in trace:
-        if asked.do not in _REPLAYED or isinstance(asked.given, StudentError):
+        # Arguments may come from the learner (the state of a loop): never take large ones.
+        if asked.failed or asked.do not in _REPLAYED or _size(asked.args) > MOST_NUMBERS:
             return False
         try:
             given = getattr(calls, asked.do)(*asked.args)
@@ -103,37 +114,36 @@ def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, s
     return compared > 0
 
 
-def nearest(
-    spec: Spec, question: str, traces: Mapping[str, list[Asked]], failed: list[str]
-) -> dict[str, Mistake]:
+def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
     """Find the mistake that an answer equals, for each failed test.
 
     Parameters
     ----------
     spec : Spec
         The exercise.
-    question : str
-        Whose mistakes are tried.
-    traces : mapping
-        Test -> what it asked, and what the learner's code gave.
-    failed : list of str
-        The tests that did not pass.
+    results : sequence of TestResult
+        Of public tests, passed ones included.
 
     Returns
     -------
     dict of str to Mistake
-        Failed test -> the mistake; where several fit, the one that fits most tests.
+        Failed test -> the mistake; where several fit, the one that fits most tests. The results'
+        `mistake` is set as well.
     """
-    fits: list[tuple[int, Mistake, set[str]]] = []
-    for mistake in read_answers(spec, "wrong"):
-        if mistake.question != question:
+    failed = {row.question for row in results if row.outcome == "failed"}
+    fits: list[tuple[set[str], Mistake]] = []
+    for mistake in read_answers(spec, "wrong") if failed else ():
+        if mistake.question not in failed:
             continue
+        own = [row for row in results if row.question == mistake.question]
         with np.errstate(all="ignore"):
             space = mistake.namespace()
-            tests = {test for test in traces if _equals(traces[test], space, spec.callables)}
-        fits.append((len(tests), mistake, tests))
-    fits.sort(key=lambda fit: -fit[0])
+            same_on = {row.nodeid for row in own if _equals(row.trace, space, spec.callables)}
+        fits.append((same_on, mistake))
+    fits.sort(key=lambda fit: -len(fit[0]))
     named: dict[str, Mistake] = {}
-    for _, mistake, tests in fits:
-        named.update({test: mistake for test in tests.intersection(failed) - named.keys()})
+    for row in results:
+        found = next((m for tests, m in fits if row.nodeid in tests), None)
+        if row.outcome == "failed" and found is not None:
+            named[row.nodeid], row.mistake = found, found.name
     return named

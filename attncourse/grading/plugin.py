@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 
 from attncourse.grading.exercise import ExerciseError
+from attncourse.grading.trace import Asked, Recorder
 from attncourse.grading.wire import StudentError
 
 __all__ = ["TestResult", "run"]
@@ -56,6 +57,8 @@ class TestResult:
         The test's docstring, or its name as words.
     mistake : str
         Name of the known mistake that the answer equals.
+    trace : list of Asked
+        What it asked and got.
     """
 
     __test__ = False
@@ -67,19 +70,7 @@ class TestResult:
     hints: list[str]
     title: str = ""
     mistake: str = ""
-
-
-class _Watched:
-    """Pass everything on to a student, and remember whether it was ever asked."""
-
-    def __init__(self, student: Any) -> None:
-        self._student = student
-        self._asked = False
-
-    def __getattr__(self, name: str) -> Any:
-        """Return the student's own attribute."""
-        self._asked = True
-        return getattr(self._student, name)
+    trace: list[Asked] = field(default_factory=list, repr=False)
 
 
 class _Plugin:
@@ -89,13 +80,14 @@ class _Plugin:
         self.target, self.select, self.seed = student, select, seed
         self.rows: list[TestResult] = []
         self.broken: list[str] = []
+        self.recorder: Recorder | None = None
         self.collected = 0
 
     @pytest.fixture(name="student")
     def give_student(self) -> Any:
         """Give a test the learner's code."""
-        self.watched = _Watched(self.target)
-        return self.watched
+        self.recorder = Recorder(self.target)
+        return self.recorder
 
     @pytest.fixture(name="rng")
     def give_rng(self) -> np.random.Generator:
@@ -135,8 +127,8 @@ class _Plugin:
         report = yield
         if report.when == "call" or report.failed:
             error = call.excinfo.value if call.excinfo else None
-            asked = report.when == "call" and self.watched._asked
-            self.rows.append(_row(item, error, report.passed, asked))
+            trace = self.recorder._trace if self.recorder is not None else []
+            self.rows.append(_row(item, error, report.passed, trace))
         return report
 
 
@@ -150,9 +142,11 @@ def _marker(item: Any, name: str, default: list[Any]) -> list[Any]:
     return list(found.args) if found and found.args else default
 
 
-def _row(item: Any, error: BaseException | None, passed: bool, asked: bool) -> TestResult:
+def _row(item: Any, error: BaseException | None, passed: bool, trace: list[Asked]) -> TestResult:
     """Return a test's result."""
-    fault = isinstance(error, (AssertionError, StudentError)) or asked
+    # After a call, what a test cannot cope with is what came back; unless the transport failed.
+    odd = bool(trace) and not trace[-1].broken
+    fault = isinstance(error, (AssertionError, StudentError)) or odd
     outcome = "passed" if passed else "failed" if fault else "error"
     return TestResult(
         nodeid=item.nodeid.rsplit("/", 1)[-1],
@@ -162,6 +156,7 @@ def _row(item: Any, error: BaseException | None, passed: bool, asked: bool) -> T
         message="" if passed else _message(error),
         hints=[str(text) for text in _marker(item, "hint", [])],
         title=_title(item),
+        trace=trace,
     )
 
 

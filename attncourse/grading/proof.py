@@ -124,6 +124,7 @@ def kills(spec: Spec) -> list[Kill]:
         names = mistake.namespace(names_of(source))
         rows = grade_names(spec, names, select={mistake.question})
         lost = [row for folder in rows.values() for row in _lost(folder)]
+        named = mistake.name in {each.name for each in nearest(spec, rows["public"]).values()}
         found.append(
             Kill(
                 mistake,
@@ -131,20 +132,10 @@ def kills(spec: Spec) -> list[Kill]:
                 len(_lost(rows["hidden"])),
                 sum((exact(row.points) for row in lost), Fraction(0)),
                 exact(spec.question(mistake.question).points),
-                _is_named(spec, mistake),
+                named,
             )
         )
     return found
-
-
-def _is_named(spec: Spec, mistake: Mistake) -> bool:
-    """Say whether the instant check tells a learner with this answer what the mistake is."""
-    student = LocalStudent(mistake.namespace(), spec.callables)
-    with np.errstate(all="ignore"):
-        rows = plugin.run(spec.path / "tests" / "public", student, select={mistake.question})
-    failed = [row.nodeid for row in _lost(rows)]
-    named = nearest(spec, mistake.question, student._traces, failed)
-    return any(each.name == mistake.name for each in named.values())
 
 
 def prove(spec: Spec, *, zoo: bool = True) -> list[str]:

@@ -4,14 +4,17 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from attncourse.grading.build import leaks, student_text
 from attncourse.grading.exercise import load
 from attncourse.grading.format import dump, marks, read_notebook, solution_bodies
 from attncourse.grading.lint import lint
-from attncourse.grading.mistakes import read_answers
+from attncourse.grading.mistakes import nearest, read_answers
+from attncourse.grading.plugin import TestResult
 from attncourse.grading.proof import kills, kills_page, prove
+from attncourse.grading.trace import Asked
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(file.parent for file in ROOT.glob("exercises/*/source.ipynb"))
@@ -125,3 +128,14 @@ def test_a_stub_that_passes_is_found(copied):
     addition = '\n\n@pytest.mark.question("q1")\ndef test_free(student):\n    pass\n'
     file.write_text(file.read_text(encoding="utf-8") + addition, encoding="utf-8")
     assert any("the stub passes" in text and "test_free" in text for text in prove(load(copied)))
+
+
+def test_large_arguments_are_not_replayed():
+    """In the grader a test may hand on what the learner gave: a mistake is not run on that."""
+    spec, huge = load(FOLDERS[0]), np.ones((60_000, 1))
+    small = Asked("call", ("softmax", (np.ones((2, 2)),), {}), np.full((2, 2), 0.25), failed=False)
+    large = Asked("call", ("softmax", (huge,), {}), huge / 60_000, failed=False)
+    for trace, names in (([small], {"One sum for the whole matrix"}), ([large], set())):
+        row = TestResult("t", "q2", 1, "failed", "", [], trace=trace)
+        assert {m.name for m in nearest(spec, [row]).values()} == names
+        assert row.mistake == "".join(names)

@@ -9,9 +9,10 @@ import pytest
 
 from attncourse.grading.compare import close
 from attncourse.grading.exercise import ExerciseError
-from attncourse.grading.local import LocalStudent, same
+from attncourse.grading.local import LocalStudent
 from attncourse.grading.plugin import run
 from attncourse.grading.points import exact
+from attncourse.grading.trace import same
 
 HEAD = "import numpy as np\nimport pytest\n"
 MARK = '@pytest.mark.question("{q}")\n@pytest.mark.points({p})\n@pytest.mark.hint("one", "two")\n'
@@ -59,6 +60,16 @@ def test_whose_fault_a_failure_is(tmp_path, body, outcome, said):
 def test_an_unknown_fixture_is_the_tests_fault(tmp_path):
     (tmp_path / "test_some.py").write_text("def test_it(student, nothing):\n    student.f()\n")
     assert run(tmp_path, LocalStudent({}))[0].outcome == "error"
+
+
+def test_a_transport_that_fails_is_nobodys_zero(tmp_path):
+    class Student(LocalStudent):
+        def measure(self, name, *args, **kwargs):
+            raise RuntimeError("cannot be measured")
+
+    folder = write(tmp_path, "student.f(); student.measure('f')")
+    (row,) = run(folder, Student({"f": lambda: 1}))
+    assert (row.outcome, "cannot be measured" in row.message) == ("error", True)
 
 
 def test_a_message_is_cut(tmp_path):

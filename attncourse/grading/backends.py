@@ -227,6 +227,7 @@ def _container(walls: Walls, name: str) -> list[str]:
     words = [walls.backend, *f"run --rm -i --name {name} --network none --read-only".split()]
     words += "--cap-drop ALL --security-opt no-new-privileges --user 65534:65534".split()
     words += "--pids-limit 8 --ipc none --hostname sandbox --workdir /tmp".split()
+    words += "--ulimit nofile=256:256 --ulimit nproc=64:64 --ulimit core=0:0".split()
     memory = str(walls.memory_bytes + walls.tmp_bytes)
     words += ["--memory", memory, "--memory-swap", memory, "--cpus", "1"]
     words += ["--tmpfs", f"/tmp:rw,noexec,nosuid,nodev,mode=1777,size={walls.tmp_bytes}"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -48,6 +49,9 @@ def _connect(stack: contextlib.ExitStack, workers: int, address: str) -> Any:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise ImportError("--executor dask needs: pip install 'attncourse[cluster]'") from error
+    # Workers are started with the current folder on their import path unless told otherwise, and
+    # that folder may hold hostile downloads.
+    os.environ["PYTHONSAFEPATH"] = "1"
     if address:
         return stack.enter_context(Client(address, timeout="30s"))
     cluster = stack.enter_context(

@@ -67,7 +67,7 @@ class _Process:
         code = "from attncourse.grading.jobs import serve; serve()"
         root = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+        environment = {**os.environ, "PYTHONPATH": paths}
         environment |= {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-B", "-c", code],

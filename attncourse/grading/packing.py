@@ -13,7 +13,7 @@ __all__ = ["exercise_files", "pack", "unpack", "with_private_tests"]
 
 
 def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
-    """Return what grading depends on: settings, source notebook and both kinds of tests.
+    """Return what grading depends on: settings, source notebook, all tests, known mistakes.
 
     Parameters
     ----------
@@ -27,6 +27,7 @@ def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
     """
     root = Path(folder)
     wanted = [root / "exercise.toml", root / "source.ipynb", *root.glob("tests/**/*")]
+    wanted += root.glob("wrong/*.py")
     found = [path for path in wanted if path.is_file() and "__pycache__" not in path.parts]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(found)}
 

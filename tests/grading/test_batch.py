@@ -362,12 +362,9 @@ def test_a_killed_cluster_worker_loses_nothing(options, tmp_path):
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
     ) as cluster:
-        batch = ready(
-            options,
-            submissions=str(tmp_path / "many"),
-            executor="dask",
-            scheduler=cluster.scheduler_address,
-        )
+        many = str(tmp_path / "many")
+        address = cluster.scheduler_address
+        batch = ready(options, submissions=many, executor="dask", scheduler=address)
         victims = []
 
         def kill_one(_):
@@ -381,6 +378,20 @@ def test_a_killed_cluster_worker_loses_nothing(options, tmp_path):
     assert victims
     assert set(points(results).values()) == {("4.5", "graded")}
     assert len(results) == 8
+
+
+@pytest.mark.slow
+def test_a_cluster_of_our_own_imports_nothing_from_the_submissions(options, monkeypatch, tmp_path):
+    pytest.importorskip("distributed")
+    for name in ("json.py", "numpy.py", "multiprocessing.py", "distributed.py"):
+        (tmp_path / "subs" / name).write_text(
+            f"open({str(tmp_path / 'planted')!r}, 'w')\nraise SystemExit"
+        )
+    monkeypatch.chdir(tmp_path / "subs")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # so that what the cluster sets is taken back
+    results = ready(options, executor="dask", workers=1).run()
+    assert points(results)["ana"] == ("4.5", "graded")
+    assert not (tmp_path / "planted").exists()
 
 
 def test_what_a_cluster_cannot_do_is_an_error_not_a_zero(options, monkeypatch):

@@ -44,6 +44,10 @@ def _test(test: dict[str, Any], number: int) -> Html:
     if not test["passed"]:
         if test["message"] and not test["hidden"]:
             said.append(element("pre", test["message"]))
+        if test["mistake"] and not test["hidden"]:
+            said.append(
+                element("p", "The same numbers come out of a known mistake: ", test["mistake"])
+            )
         said += [element("p", "Hint: ", hint) for hint in test["hints"][:1]]
     mark = (
         element("span", "passed", css="yes")
@@ -100,7 +104,7 @@ def feedback(result: dict[str, Any], exercise: Any) -> str:
         HTML that loads nothing.
     """
     lines = [
-        element("p", element("strong", _points(result)), " points. ", WORDS[result["status"]], ".")
+        element("p", element("strong", _points(result)), " points, ", WORDS[result["status"]], ".")
     ]
     if result["status"] == "invalid_notebook":
         lines.append(element("p", "Reason: ", result["message"]))

@@ -15,7 +15,8 @@ __all__ = ["Html", "element", "join", "page", "visible"]
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;"
     "color:#222;background:#fff}table{border-collapse:collapse;width:100%}td,th{text-align:left;"
-    "padding:.3rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}pre{white-space:pre-wrap;"
+    "padding:.3rem .6rem;border-bottom:1px solid #bbb;vertical-align:top}td{overflow-wrap:anywhere}"
+    "span{white-space:nowrap}pre{white-space:pre-wrap;"
     "overflow-wrap:anywhere;background:#f3f3f3;padding:.6rem}.yes{color:#00664d}.no{color:#a33c00}"
     "td.n{text-align:right;white-space:nowrap}@media(prefers-color-scheme:dark){body{color:#ddd;"
     "background:#121212}pre{background:#222}.yes{color:#3cc}.no{color:#f96}}"

@@ -73,7 +73,8 @@ def _items(results: Sequence[dict[str, Any]]) -> Html:
         share = f"{item['passed']} of {item['ran']} ({100 * item['passed'] // item['ran']} %)"
         value = "–" if item["discrimination"] is None else f"{item['discrimination']:.2f}"
         kind = "hidden" if item["hidden"] else "public"
-        rows.append([item["question"], item["test"], kind, share, value])
+        name = item["test"].rpartition("::")[2]
+        rows.append([item["question"], name, element("span", kind), element("span", share), value])
     return _table(["question", "test", "kind", "passed", "discrimination"], rows)
 
 
@@ -102,6 +103,14 @@ def _points(results: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def _why(result: dict[str, Any]) -> str:
+    """Return what an instructor should know about a result that stands out."""
+    notes = [
+        f"{entry['id']}: {entry['notes'][0]}" for entry in result["questions"] if entry["notes"]
+    ]
+    return "; ".join([*([result["message"][-400:]] if result["message"] else []), *notes])
+
+
 def summary(results: Sequence[dict[str, Any]], exercise: Any) -> str:
     """Return the instructor's page.
 
@@ -119,7 +128,7 @@ def summary(results: Sequence[dict[str, Any]], exercise: Any) -> str:
     """
     statuses = Counter(result["status"] for result in results)
     look = [result for result in results if result["status"] not in ("graded", "late", "missing")]
-    rows = [[result["student"], result["status"], result["message"][-400:]] for result in look]
+    rows = [[result["student"], result["status"], _why(result)] for result in look]
     ran = [result for result in results if any(entry["tests"] for entry in result["questions"])]
     parts = [
         element("p", _points(results)),

@@ -99,11 +99,18 @@ class Exercise:
         if not found:
             raise ExerciseError(f"{self.spec.id} has no public test for {question}")
         named = nearest(self.spec, found)
-        rows = [self._row(row, named.get(row.nodeid)) for row in found]
+        rows, told = [], set()
+        for row in found:
+            mistake = named.get(row.nodeid)
+            rows.append(self._row(row, mistake, mistake is not None and mistake.name in told))
+            told.add(row.mistake)
         return Report(question, asked.title, rows, exact(asked.points))
 
-    def _row(self, result: Any, mistake: Any) -> Row:
-        """Return a test's line; each further failure of the same test opens one more hint."""
+    def _row(self, result: Any, mistake: Any, told: bool) -> Row:
+        """Return a test's line; each further failure of the same test opens one more hint.
+
+        A mistake that an earlier test has named already is not told again.
+        """
         passed = result.outcome == "passed"
         tier = 0 if passed else self._failures.get(result.nodeid, 0) + 1
         self._failures[result.nodeid] = tier
@@ -113,9 +120,9 @@ class Exercise:
             points=exact(result.points),
             passed=passed,
             message=result.message,
-            mistake=mistake.name if mistake is not None else "",
-            hints=tuple(hints[:tier]),
-            more=max(0, len(hints) - tier) if not passed else 0,
+            mistake=mistake.name if mistake is not None and not told else "",
+            hints=() if told else tuple(hints[:tier]),
+            more=0 if passed or told else max(0, len(hints) - tier),
         )
 
     def _remember(self, report: Report) -> None:

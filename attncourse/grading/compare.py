@@ -47,8 +47,8 @@ def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None
     if target.dtype == bool and found.dtype != bool:
         raise AssertionError(f"{what}: wanted True and False, came the dtype {found.dtype}")
     if (bad := ~np.isfinite(found.astype(float))).any() and np.isfinite(target).all():
-        place = _place(np.argwhere(bad)[0])
-        raise AssertionError(f"{what}: {found[bad][0]} at {place}, wanted finite numbers")
+        place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
+        raise AssertionError(f"{what}: {found[bad][0]} at [{place}], wanted finite numbers")
     _compare(found.astype(float), target.astype(float), what, tolerance, target.dtype == bool)
 
 
@@ -64,11 +64,6 @@ def _array(came: Any, what: str) -> np.ndarray:
     return found
 
 
-def _place(index: Any) -> str:
-    """Return an index as text."""
-    return "[" + ", ".join(str(int(i)) for i in index) + "]" if len(index) else "the number itself"
-
-
 def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) -> None:
     """Assert that two float arrays of one shape agree."""
     good = np.isclose(found, target, rtol=tolerance, atol=tolerance, equal_nan=True)
@@ -76,11 +71,10 @@ def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) 
         return
     error = np.where(good, -1.0, np.nan_to_num(np.abs(found - target), nan=np.inf, posinf=np.inf))
     index = np.unravel_index(int(np.argmax(error)), error.shape)
-    wanted, came, place = target[index], found[index], _place(index)
-    count = f"({int((~good).sum())} of {good.size} numbers differ)"
+    wanted, came = target[index], found[index]
+    place = " at [" + ", ".join(str(int(i)) for i in index) + "]" if index else ""
+    count = f" ({int((~good).sum())} of {good.size} numbers differ)" if good.size > 1 else ""
     if truth:
-        raise AssertionError(f"{what}: wanted {bool(wanted)} at {place}, came {bool(came)} {count}")
-    raise AssertionError(
-        f"{what}: largest error {error[index]:.3g} at {place}: "
-        f"wanted {wanted:.6g}, came {came:.6g} {count}"
-    )
+        raise AssertionError(f"{what}: wanted {bool(wanted)}{place}, came {bool(came)}{count}")
+    large = f"largest error {error[index]:.3g}{place}: " if index else ""
+    raise AssertionError(f"{what}: {large}wanted {wanted:.6g}, came {came:.6g}{count}")

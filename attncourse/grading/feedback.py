@@ -1,7 +1,7 @@
 """What a learner reads after a check: the same report as text and as HTML.
 
 The one idea: three lines per failed test: what was wanted and what came, which known mistake gives
-the same numbers, and one hint. The next hint opens when the test fails again.
+the same output, and one hint. The next hint opens when the test fails again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Row:
         """Return what to say about a failed test, as (label, text) pairs."""
         said = [("", self.message)]
         if self.mistake:
-            said.append(("Same numbers as", f"“{self.mistake}”"))
+            said.append(("Known mistake", f"your output equals “{self.mistake}”."))
         said += [("Hint", hint) for hint in self.hints]
         if self.more:
             said.append(("", f"Check again for another hint ({self.more} left)."))

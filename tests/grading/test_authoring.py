@@ -270,7 +270,7 @@ def test_check_reads_a_python_file_and_opens_as_many_hints_as_asked(folder, tmp_
     status, said = command(capsys, *words)
     assert status == 1
     assert "wanted the shape (2,), came (3,)" in said
-    assert "Same numbers as: “Averages of the columns”" in said
+    assert "Known mistake: your output equals “Averages of the columns”" in said
     assert said.count("Hint:") == 2
 
 

@@ -53,16 +53,25 @@ def test_a_right_answer_passes_and_hears_of_hidden_tests(exercise):
 
 def test_a_known_mistake_is_named_with_one_hint_at_a_time(exercise):
     said = [str(exercise.check("q4", namespace={"attention": unscaled})) for _ in range(5)]
-    assert "Same numbers as: “Scaling forgotten”" in said[0]
+    assert "Known mistake: your output equals “Scaling forgotten”." in said[0]
     assert "largest error 0.605 at [2, 1]: wanted -0.348189" in said[0]
     assert [text.count("Hint:") for text in said] == [1, 2, 3, 4, 4]
     assert "Check again for another hint (3 left)" in said[0]
     assert "another hint" not in said[3]
 
 
+def test_a_mistake_in_two_tests_is_told_once(exercise):
+    def whole(scores):
+        return np.exp(scores) / np.exp(scores).sum()
+
+    said = str(exercise.check("q2", namespace={"softmax": whole}))
+    assert said.count("✗") == 2
+    assert said.count("Known mistake") == said.count("Hint:") == 1
+
+
 def test_a_new_mistake_gets_the_tests_own_hint(exercise):
     report = exercise.check("q4", namespace={"attention": lambda q, k, v: right(q, k, v) + 0.01})
-    assert "Same numbers" not in str(report)
+    assert "Known mistake" not in str(report)
     assert "from the inside out" in str(report)
 
 
@@ -212,3 +221,9 @@ def test_a_check_takes_a_fraction_of_a_second(exercise):
     start = time.process_time()
     exercise.check("q4", namespace={"attention": unscaled})
     assert time.process_time() - start < 0.5
+
+
+def test_the_books_example_is_what_the_check_says(exercise):
+    page = (ROOT / "book" / "exercises.md").read_text(encoding="utf-8")
+    example = page.split("```text\n")[1].split("\n```")[0]
+    assert str(exercise.check("q4", namespace={"attention": unscaled})) == example

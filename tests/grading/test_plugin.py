@@ -197,7 +197,7 @@ def test_what_counts_as_the_same(left, right, equal):
         (np.zeros((2, 3)), np.zeros((3, 2)), "wanted the shape (3, 2), came (2, 3)"),
         ([0, 1], [False, True], "wanted True and False, came the dtype int64"),
         ([True, True], [True, False], "wanted False at [1], came True (1 of 2 numbers differ)"),
-        (3.0, 4.0, "largest error 1 at the number itself: wanted 4, came 3"),
+        (3.0, 4.0, "it: wanted 4, came 3"),
         ([np.inf], [-np.inf], "largest error inf at [0]: wanted -inf, came inf"),
     ],
 )

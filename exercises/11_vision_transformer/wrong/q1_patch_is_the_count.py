@@ -1,4 +1,4 @@
-"""patch taken as the number of patches
+"""Patch size taken as the number of patches
 
 16 x 16 is the size of a patch in pixels. How many patches are there then?
 

@@ -1,6 +1,7 @@
 """No maximum: plain exponentials
 
-What is exp(1000)?
+The sum is kept relative to the maximum: the largest score so far counts as exp(0) = 1. What
+would exp(1000) be?
 
 Subtract the running maximum; when it grows, shrink the sum.
 """

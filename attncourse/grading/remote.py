@@ -18,6 +18,7 @@ from attncourse.grading.wire import StudentError, WireError
 
 __all__ = ["Handle", "RemoteStudent"]
 
+MOST_BYTES = 64 << 20  # tests keep what they are given: so much of it a question may send
 FREE = ""  # where the time of cells that belong to no question is booked
 
 
@@ -34,6 +35,7 @@ class Account:
     seconds: float
     used: float = 0.0
     deaths: int = 0
+    received: int = 0
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
 
@@ -99,6 +101,9 @@ class RemoteStudent:
         self._start, self._cells, self._max_deaths = start, list(cells), max_deaths
         self._accounts = {name: Account(float(seconds)) for name, seconds in budgets.items()}
         self._accounts[FREE] = Account(float(free_seconds))
+        # Running cells again in a fresh worker is free, but not without end: code that is quick at
+        # first and slow when it is run again would hold the grader for hours.
+        self._replay_left = sum(account.seconds for account in self._accounts.values())
         self._guilty: set[int] = set()
         self._reports: dict[int, dict[str, Any]] = {}
         self._sandbox: Sandbox | None = None
@@ -169,6 +174,8 @@ class RemoteStudent:
         left = account.seconds - account.used
         if left <= 0:
             raise StudentError(f"not run: the time limit of {account.seconds:g} s is used up")
+        if account.received > MOST_BYTES:
+            raise StudentError("not run: the results so far are too large together")
         if account.deaths >= self._max_deaths:
             raise StudentError(f"not run: the process ended {account.deaths} times before")
         return left
@@ -177,8 +184,9 @@ class RemoteStudent:
         """Send a request; book its time, and its end if the worker does not live through it."""
         assert self._sandbox is not None
         account, began = self._accounts[question], time.monotonic()
+        sandbox, before = self._sandbox, self._sandbox.received
         try:
-            return self._sandbox.ask(request, seconds)
+            return sandbox.ask(request, seconds)
         except TimedOut:
             self._book_end(account, "timeout", f"time limit of {account.seconds:g} s is over")
             account.used = account.seconds
@@ -194,6 +202,7 @@ class RemoteStudent:
             raise
         finally:
             account.used += time.monotonic() - began
+            account.received += sandbox.received - before
 
     def _book_end(self, account: Account, status: str, note: str) -> None:
         """Book the end of a worker."""
@@ -222,27 +231,34 @@ class RemoteStudent:
         again = self._reports.get(cell.number)
         account = self._accounts[question]
         try:
-            seconds = 3 * again["seconds"] + 2 if again else self._left(question)
+            seconds = self._replay_seconds(again) if again else self._left(question)
         except StudentError as error:
-            self._guilty.add(cell.number)
-            self._reports[cell.number] = {"error": str(error), "output": "", "seconds": 0.0}
+            self._skip(cell, str(error), 0.0)
             return True
         began, used = time.monotonic(), account.used
         try:
             reply = self._ask({"do": "cell", "source": cell.source}, question, seconds)
         except (TimedOut, Died):
-            self._guilty.add(cell.number)
-            self._reports[cell.number] = {
-                "error": account.notes[-1],
-                "output": "",
-                "seconds": time.monotonic() - began,
-            }
+            self._replay_left -= time.monotonic() - began if again else 0.0
+            self._skip(cell, account.notes[-1], time.monotonic() - began)
             return False
         if again:
             account.used = used  # a second run in a fresh worker costs the learner nothing
+            self._replay_left -= time.monotonic() - began
             return True
         self._report(cell, account, reply, time.monotonic() - began)
         return True
+
+    def _skip(self, cell: Cell, why: str, seconds: float) -> None:
+        """Leave a cell out from now on."""
+        self._guilty.add(cell.number)
+        self._reports[cell.number] = {"error": why, "output": "", "seconds": seconds}
+
+    def _replay_seconds(self, report: Mapping[str, Any]) -> float:
+        """Return how long a cell may take when it is run again."""
+        if self._replay_left <= 0:
+            raise StudentError("not run again: fresh starts have taken too long")
+        return min(3 * report["seconds"] + 2, self._replay_left)
 
     def _report(self, cell: Cell, account: Account, reply: Any, seconds: float) -> None:
         """Keep what a cell's first run gave."""

@@ -63,6 +63,7 @@ class Sandbox:
         self.handle: int | None = None
         self.first_pid: int | None = None
         self.said = ""
+        self.received = 0  # bytes of all replies so far
         try:
             self._start()
             order = {
@@ -154,6 +155,7 @@ class Sandbox:
         try:
             self._write(frame({**request, "id": token}), deadline)
             size = frame_size(self._read(FRAME.size, deadline), self.limits)
+            self.received += size
             reply = decode(self._read(size, deadline), self.limits)
             if not isinstance(reply, dict) or reply.get("id") != token:
                 raise WireError("a reply that answers no request")

@@ -266,6 +266,7 @@ IN_CELLS = {
         "    __array__ = lambda *a, **k: exit()\n    __reduce__ = lambda *a: (exec, ('1/0',))",
     ),
     "patched-worker": at_call("return query if 'query' in locals() else scores", head=PLAIN_PATCH),
+    "large-results": at_call("import numpy\nreturn numpy.zeros((15 << 17, 1))"),
     "not-a-number": at_call("import numpy\nreturn numpy.full((4, 8), numpy.nan)"),
     "hostile-message": at_call(f"raise ValueError('{EVIL_TEXT}' * 1000)"),
     "message-that-hangs": at_call(
@@ -335,6 +336,12 @@ CELLS = {
     ),
 }
 SLOW = {
+    # Quick the first time, slow whenever a fresh worker runs it again after a death.
+    "slow-when-run-again": answers(
+        "import os, time\ntime.sleep(1.2)\ndef softmax(scores):\n    os._exit(1)",
+        "import time\ntime.sleep(1.2)\ndef attention(query, key, value):\n    os._exit(1)",
+        first="import time\ntime.sleep(4)",
+    ),
     "endless-loop": answers("while True:\n    pass", OWN_ATTENTION),
     "loop-that-swallows": at_call(
         "while True:\n    try:\n        while True: pass\n    except BaseException:\n        pass"

@@ -356,6 +356,41 @@ def test_a_guilty_cell_is_skipped_and_the_rest_runs(bwrap):
     student._close()
 
 
+def test_fresh_starts_cannot_hold_the_grader(bwrap):
+    cells = [Cell(n, f"import time; time.sleep(0.5)  # {n}", "q1") for n in range(3, 7)]
+    student = remote(ONE, TWO, *cells, q1=4.0, q2=4.0)
+    student._accounts[""].seconds = student._replay_left = 3.0
+    began = time.monotonic()
+    for _ in range(6):
+        with pytest.raises(StudentError):
+            on(student, "q2", student.leave)
+    assert student._replay_left < 3.0
+    assert all(account.used <= 4.5 for account in student._statuses().values())
+    assert time.monotonic() - began < 60
+    student._replay_left = 0.0
+    student._close()
+    student._statuses()["q1"].used = 0.0
+    with pytest.raises(StudentError, match="you have not defined good"):
+        on(student, "q1", lambda: student.good(1))
+    assert "fresh starts" in student._reports[1]["error"]
+    student._close()
+
+
+def test_results_are_bounded_together_too(bwrap):
+    cell = Cell(1, "import numpy as np\ndef big():\n    return np.zeros(1 << 20)", "q1")
+    student = remote(cell, q1=60.0)
+    kept = []
+
+    def ask_on():
+        for _ in range(20):
+            kept.append(on(student, "q1", student.big))
+
+    with pytest.raises(StudentError, match="too large together"):
+        ask_on()
+    assert sum(each.nbytes for each in kept) < 80 << 20
+    student._close()
+
+
 def test_objects_stay_in_the_worker(student):
     box = on(student, "q2", lambda: student.new("Box", 3))
     assert on(student, "q2", box.more) == 4

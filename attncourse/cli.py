@@ -16,6 +16,8 @@ COMMAND_MODULES = (
     "attncourse.conformance",
     "attncourse.bench",
     "attncourse.kernel_report",
+    "attncourse.grading.learner_command",
+    "attncourse.grading.command",
 )
 
 __all__ = ["COMMAND_MODULES", "build_parser", "main"]

@@ -1,6 +1,7 @@
 """The wheel and the source archive hold what they should, and ask for NumPy only."""
 
 import email
+import os
 import subprocess
 import sys
 import tarfile
@@ -10,12 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from attncourse.grading.build import leaks
+from attncourse.grading.exercise import load
+
 ROOT = Path(__file__).resolve().parents[1]
 CODE = {
     path.relative_to(ROOT).as_posix()
     for suffix in ("py", "js", "css", "json", "txt")
     for path in (ROOT / "attncourse").rglob(f"*.{suffix}")
     if "__pycache__" not in path.parts
+}
+# What a learner's check needs, and not what grades it.
+EXERCISES = {
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("exercise.toml", "tests/public/*.py", "wrong/*.py")
+    for path in ROOT.glob(f"exercises/*/{pattern}")
 }
 
 
@@ -40,7 +50,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     with zipfile.ZipFile(built[0]) as wheel:
         names = set(wheel.namelist())
     package = {name for name in names if ".dist-info/" not in name}
-    assert package == CODE
+    assert package == CODE | {f"attncourse/{name}" for name in EXERCISES}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
@@ -53,9 +63,47 @@ def test_the_figures_that_react_travel_with_the_package(built):
 def test_the_source_archive_builds_the_same_package(built):
     with tarfile.open(built[1]) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    assert {name for name in names if name.startswith("exercises/")} == EXERCISES
     assert names >= CODE | {"pyproject.toml", "README.md", "LICENSE", "PKG-INFO"}
     for folder in ("chapters/", "book/", ".venv/", "_build/", ".github/"):
         assert not [name for name in names if name.startswith(folder)]
+
+
+def test_no_archive_holds_a_solution_or_a_hidden_test(built):
+    with zipfile.ZipFile(built[0]) as wheel, tarfile.open(built[1]) as archive:
+        texts = {name: wheel.read(name) for name in wheel.namelist()}
+        files = [member for member in archive.getmembers() if member.isfile()]
+        texts.update({file.name: archive.extractfile(file).read() for file in files})
+    specs = [load(path.parent) for path in sorted(ROOT.glob("exercises/*/source.ipynb"))]
+    assert len(specs) == 6
+    for spec in specs:
+        for name, data in texts.items():
+            assert leaks(spec, data.decode("utf-8", "replace"), whole=True) == [], name
+        hidden = next(spec.path.glob("tests/hidden/*.py")).read_text(encoding="utf-8")
+        assert leaks(spec, hidden, whole=True)  # the scan sees what it looks for
+
+
+def test_a_check_works_from_the_wheel_alone(built, tmp_path):
+    with zipfile.ZipFile(built[0]) as wheel:
+        wheel.extractall(tmp_path)
+    code = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from attncourse.grading import Exercise\n"
+        "def hard_lookup(query, keys, values):\n"
+        "    return keys[(keys @ query).argmax()]\n"
+        "print(Exercise('03').check('q1'))\n"
+    )
+    environment = {**os.environ, "ATTNCOURSE_PROGRESS": "off"}
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={key: value for key, value in environment.items() if key != "PYTHONPATH"},
+    )
+    assert result.returncode == 0, result.stderr
+    assert "“The key comes back, not its value”" in result.stdout
 
 
 def test_numpy_is_the_only_dependency(metadata):

@@ -1,8 +1,9 @@
 """Write every copy of the public address from the one setting in pyproject.toml.
 
 ``[tool.attncourse] repository`` says where the project lives. From it come the badges and links
-of README.md, CITATION.cff, the package's metadata and the first code cell of every chapter, which
-installs attncourse where it is missing. The book's own links are computed when it is built.
+of README.md, CITATION.cff, the package's metadata and the first code cell of every chapter and
+exercise, which installs attncourse where it is missing. The book's own links are computed when it
+is built.
 
 ``python tools/address.py --write`` stamps the copies, ``--check`` says which are out of date.
 A region in a text file starts with a line that holds ``address: NAME`` and ends with one that
@@ -122,6 +123,11 @@ def stamp_notebook(text, source):
     return dump(notebook)
 
 
+def notebooks(root):
+    """Return every notebook that a reader may open in Colab."""
+    return sorted([*root.glob("chapters/*.ipynb"), *root.glob("exercises/*/*.ipynb")])
+
+
 def stamped(root):
     """Return ``{path: text as it must be}`` for every file that holds a copy."""
     root = Path(root)
@@ -129,7 +135,7 @@ def stamped(root):
     texts = {}
     for name in ("README.md", "CONTRIBUTING.md", "CITATION.cff", "pyproject.toml"):
         texts[root / name] = stamp_text((root / name).read_text(encoding="utf-8"), bodies)
-    for path in sorted((root / "chapters").glob("*.ipynb")):
+    for path in notebooks(root):
         texts[path] = stamp_notebook(path.read_text(encoding="utf-8"), source)
     tomllib.loads(texts[root / "pyproject.toml"])
     return texts

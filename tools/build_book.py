@@ -36,7 +36,7 @@ def say(text):
 
 def inputs_hash():
     """Hash everything that the book is made of."""
-    folders = [ROOT / "book", ROOT / "chapters"]
+    folders = [ROOT / "book", ROOT / "chapters", ROOT / "exercises"]
     files = [f for folder in folders for f in folder.rglob("*") if f.is_file()]
     files = [f for f in files if "__pycache__" not in f.parts and ".ipynb_check" not in str(f)]
     files += [ROOT / name for name in SINGLE_INPUTS if (ROOT / name).exists()]

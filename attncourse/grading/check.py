@@ -1,0 +1,132 @@
+"""The instant check: an exercise's public tests, run on the names of the notebook.
+
+The one idea: one call, no files beside the notebook, no network. `Exercise("03").check("q1")` finds
+the caller's functions, runs the tests, and answers with a report that says what to do next.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from attncourse.grading.exercise import ExerciseError, load
+from attncourse.grading.feedback import Report, Row
+from attncourse.grading.points import exact
+
+__all__ = ["CheckFailed", "Exercise"]
+
+RAISES = "ATTNCOURSE_CHECK_RAISES"
+
+
+class CheckFailed(AssertionError):
+    """A check that was asked to raise did not pass; the message is the whole report."""
+
+
+class Exercise:
+    """An exercise, as a learner's notebook uses it.
+
+    Parameters
+    ----------
+    name : str or path
+        Its id, its number or its folder.
+
+    Examples
+    --------
+    In a notebook: ``exercise = Exercise("03_query_key_value")``, then ``exercise.check("q1")``.
+    """
+
+    def __init__(self, name: str | os.PathLike[str]) -> None:
+        self.spec = load(name)
+        self._failures: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        """Name the exercise and its questions."""
+        names = ", ".join(question.id for question in self.spec.questions)
+        return f"Exercise {self.spec.id}: {self.spec.title} ({names})"
+
+    def check(
+        self,
+        question: str,
+        *,
+        raises: bool | None = None,
+        namespace: Mapping[str, Any] | None = None,
+    ) -> Report:
+        """Run the public tests of a question.
+
+        Parameters
+        ----------
+        question : str
+            Its id, such as `q1`.
+        raises : bool, optional
+            Raise `CheckFailed` if a test does not pass. By default only where the environment
+            variable ATTNCOURSE_CHECK_RAISES is 1: when a notebook is run as a test.
+        namespace : mapping, optional
+            Where the functions are; the caller's global names by default.
+
+        Returns
+        -------
+        Report
+            Shows itself in a notebook and when printed.
+        """
+        names = sys._getframe(1).f_globals if namespace is None else namespace
+        report = self._report(question, names)
+        self._remember(report)
+        if (os.environ.get(RAISES) == "1" if raises is None else raises) and not report.passed:
+            raise CheckFailed(str(report))
+        return report
+
+    def progress(self) -> Any:
+        """Return how far all exercises are; shows itself in a notebook and when printed."""
+        from attncourse.grading.progress import Progress
+
+        return Progress.read()
+
+    def _report(self, question: str, names: Mapping[str, Any]) -> Report:
+        """Run the tests and find the nearest mistakes."""
+        try:
+            from attncourse.grading import plugin
+        except ModuleNotFoundError as error:
+            text = f"{error.name} is missing; a check needs it: pip install pytest"
+            raise ModuleNotFoundError(text, name=error.name) from None
+        from attncourse.grading.local import LocalStudent
+        from attncourse.grading.mistakes import nearest
+
+        asked = self.spec.question(question)
+        student = LocalStudent(names, self.spec.callables)
+        found = plugin.run(self.spec.path / "tests" / "public", student, select={question})
+        if not found:
+            raise ExerciseError(f"{self.spec.id} has no public test for {question}")
+        named = nearest(self.spec, found)
+        rows, told = [], set()
+        for row in found:
+            mistake = named.get(row.nodeid)
+            rows.append(self._row(row, mistake, mistake is not None and mistake.name in told))
+            told.add(row.mistake)
+        return Report(question, asked.title, rows, exact(asked.points))
+
+    def _row(self, result: Any, mistake: Any, told: bool) -> Row:
+        """Return a test's line; each further failure of the same test opens one more hint.
+
+        A mistake that an earlier test has named already is not told again.
+        """
+        passed = result.outcome == "passed"
+        tier = 0 if passed else self._failures.get(result.nodeid, 0) + 1
+        self._failures[result.nodeid] = tier
+        hints = [*(mistake.hints if mistake is not None else ()), *result.hints]
+        return Row(
+            title=result.title,
+            points=exact(result.points),
+            passed=passed,
+            message=result.message,
+            mistake=mistake.name if mistake is not None and not told else "",
+            hints=() if told else tuple(hints[:tier]),
+            more=0 if passed or told else max(0, len(hints) - tier),
+        )
+
+    def _remember(self, report: Report) -> None:
+        """Note the result in the one progress file."""
+        from attncourse.grading.progress import Progress
+
+        Progress.note(self.spec.id, report)

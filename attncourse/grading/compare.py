@@ -1,0 +1,80 @@
+"""Compare what came with what was wanted, and say it so that a learner can act on it.
+
+The one idea: a message names both shapes, or the largest error and where it is; never a wall of
+numbers. For use in an exercise's tests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["close"]
+
+
+def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None:
+    """Assert that an array is as wanted.
+
+    Parameters
+    ----------
+    came : object
+        What the learner's code returned.
+    wanted : array_like
+        What is right.
+    what : str
+        Its name in the message, such as `the weights`.
+    tolerance : float
+        Relative and absolute.
+
+    Raises
+    ------
+    AssertionError
+        With shapes, or with the largest error and its place.
+
+    Examples
+    --------
+    >>> close([1.0, 2.5], [1.0, 2.0], "the sums")
+    Traceback (most recent call last):
+    AssertionError: the sums: largest error 0.5 at [1]: wanted 2, came 2.5 (1 of 2 numbers differ)
+    """
+    target = np.asarray(wanted)
+    if came is None:
+        raise AssertionError(f"{what}: nothing came back: is a return missing?")
+    found = _array(came, what)
+    if found.shape != target.shape:
+        raise AssertionError(f"{what}: wanted the shape {target.shape}, came {found.shape}")
+    if target.dtype == bool and found.dtype != bool:
+        raise AssertionError(f"{what}: wanted True and False, came the dtype {found.dtype}")
+    if (bad := ~np.isfinite(found.astype(float))).any() and np.isfinite(target).all():
+        place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
+        raise AssertionError(f"{what}: {found[bad][0]} at [{place}], wanted finite numbers")
+    _compare(found.astype(float), target.astype(float), what, tolerance, target.dtype == bool)
+
+
+def _array(came: Any, what: str) -> np.ndarray:
+    """Return a value as an array of numbers."""
+    try:
+        found = np.asarray(came)
+    except ValueError:
+        raise AssertionError(f"{what}: the rows that came have different lengths") from None
+    if found.dtype.kind not in "biuf":
+        kind = type(came).__name__
+        raise AssertionError(f"{what}: wanted an array of numbers, came a {kind}")
+    return found
+
+
+def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) -> None:
+    """Assert that two float arrays of one shape agree."""
+    good = np.isclose(found, target, rtol=tolerance, atol=tolerance, equal_nan=True)
+    if good.all():
+        return
+    error = np.where(good, -1.0, np.nan_to_num(np.abs(found - target), nan=np.inf, posinf=np.inf))
+    index = np.unravel_index(int(np.argmax(error)), error.shape)
+    wanted, came = target[index], found[index]
+    place = " at [" + ", ".join(str(int(i)) for i in index) + "]" if index else ""
+    count = f" ({int((~good).sum())} of {good.size} numbers differ)" if good.size > 1 else ""
+    if truth:
+        raise AssertionError(f"{what}: wanted {bool(wanted)}{place}, came {bool(came)}{count}")
+    large = f"largest error {error[index]:.3g}{place}: " if index else ""
+    raise AssertionError(f"{what}: {large}wanted {wanted:.6g}, came {came:.6g}{count}")

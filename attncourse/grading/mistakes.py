@@ -1,0 +1,149 @@
+"""The zoo: wrong answers with a name, and the search for the one that an answer equals.
+
+The one idea: a test that fails says *that* something is wrong; a wrong answer that gives the same
+numbers on the same inputs says *what*. A file such as
+`wrong/q3_scale_forgotten.py` starts with a docstring: its first line is the mistake's name, each
+further paragraph is a hint, the mildest first.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attncourse.grading.calls import Calls
+from attncourse.grading.exercise import ExerciseError, Spec
+from attncourse.grading.trace import Asked, same
+from attncourse.grading.wire import StudentError
+
+__all__ = ["Mistake", "nearest", "read_answers"]
+
+MOST_NUMBERS = 50_000
+_REPLAYED = ("call", "new", "method", "attribute", "grad")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One answer of the zoo, wrong or right.
+
+    Parameters
+    ----------
+    file : str
+        Its file without `.py`.
+    question : str
+        Whose answer it is.
+    name : str
+        The mistake in a few words.
+    hints : tuple of str
+        In tiers.
+    source : str
+        The code.
+    """
+
+    file: str
+    question: str
+    name: str
+    hints: tuple[str, ...]
+    source: str
+
+    def namespace(self, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Run the code over a copy of some names and return all names that it leaves."""
+        space: dict[str, Any] = {"np": np, **(names or {})}
+        exec(compile(self.source, f"<{self.file}>", "exec"), space)
+        return space
+
+
+def read_answers(spec: Spec, folder: str) -> list[Mistake]:
+    """Read the answers in `wrong` or `right`.
+
+    Parameters
+    ----------
+    spec : Spec
+        The exercise.
+    folder : str
+        `wrong` or `right`.
+
+    Returns
+    -------
+    list of Mistake
+        Sorted by file.
+    """
+    answers = []
+    for file in sorted((spec.path / folder).glob("*.py")):
+        source = file.read_text(encoding="utf-8")
+        question, _, _ = file.stem.partition("_")
+        spec.question(question)
+        doc = ast.get_docstring(ast.parse(source))
+        if not doc:
+            raise ExerciseError(f"{file}: the first line must be a docstring: the answer's name")
+        name, *hints = (re.sub(r"\s+", " ", part).strip() for part in doc.split("\n\n"))
+        answers.append(Mistake(file.stem, question, name.rstrip("."), tuple(hints), source))
+    return answers
+
+
+def _size(value: Any) -> int:
+    """Return how many numbers a value holds."""
+    if isinstance(value, np.ndarray):
+        return value.size
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    return sum(map(_size, value.values())) if isinstance(value, dict) else 1
+
+
+def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, str]) -> bool:
+    """Ask a mistake what the learner was asked; say whether all answers are the same."""
+    calls, compared = Calls(space, arrays), 0
+    for asked in trace:
+        # Arguments may come from the learner (the state of a loop): never take large ones.
+        if asked.failed or asked.do not in _REPLAYED or _size(asked.args) > MOST_NUMBERS:
+            return False
+        try:
+            given = getattr(calls, asked.do)(*asked.args)
+        except StudentError:
+            return False
+        if asked.do == "new":
+            continue
+        if not same(asked.given, given):
+            return False
+        compared += 1
+    return compared > 0
+
+
+def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
+    """Find the mistake that an answer equals, for each failed test.
+
+    Parameters
+    ----------
+    spec : Spec
+        The exercise.
+    results : sequence of TestResult
+        Of public tests, passed ones included.
+
+    Returns
+    -------
+    dict of str to Mistake
+        Failed test -> the mistake; where several fit, the one that fits most tests. The results'
+        `mistake` is set as well.
+    """
+    failed = {row.question for row in results if row.outcome == "failed"}
+    fits: list[tuple[set[str], Mistake]] = []
+    for mistake in read_answers(spec, "wrong") if failed else ():
+        if mistake.question not in failed:
+            continue
+        own = [row for row in results if row.question == mistake.question]
+        with np.errstate(all="ignore"):
+            space = mistake.namespace()
+            same_on = {row.nodeid for row in own if _equals(row.trace, space, spec.callables)}
+        fits.append((same_on, mistake))
+    fits.sort(key=lambda fit: -len(fit[0]))
+    named: dict[str, Mistake] = {}
+    for row in results:
+        found = next((m for tests, m in fits if row.nodeid in tests), None)
+        if row.outcome == "failed" and found is not None:
+            named[row.nodeid], row.mistake = found, found.name
+    return named

@@ -1,0 +1,262 @@
+"""The trusted side of one worker: start it, ask it with a deadline, kill it whole.
+
+The one idea: only the deadline here stops learner code. When it passes, the first process of the
+worker's namespace is killed through a handle that cannot be reused, and the kernel ends the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from attncourse.grading.backends import ENVIRONMENT, NOBODY, SandboxError, Walls, command, lay_out
+from attncourse.grading.wire import FRAME, Limits, WireError, decode, frame, frame_size
+
+__all__ = ["Died", "Sandbox", "TimedOut"]
+
+START_SECONDS = 60.0
+
+
+class TimedOut(Exception):
+    """The deadline passed; the worker has been killed."""
+
+
+class Died(Exception):
+    """The worker ended by itself; the message says how."""
+
+
+class Sandbox:
+    """One worker behind its walls.
+
+    Parameters
+    ----------
+    walls : Walls
+        How it is shut in.
+    arrays : dict of str to str
+        See `attncourse.grading.calls.Calls`.
+    limits : Limits, optional
+        What one reply may hold.
+
+    Raises
+    ------
+    SandboxError
+        If the worker does not say hello: no learner code has run then.
+    """
+
+    def __init__(self, walls: Walls, arrays: dict[str, str], limits: Limits | None = None) -> None:
+        self.walls = walls
+        self.limits = limits or Limits()
+        self.name = f"attncourse-{secrets.token_hex(8)}"
+        self.bare = walls.backend in ("none", "user")
+        self.folder = Path(tempfile.mkdtemp(prefix="attncourse-")) if self.bare else None
+        self.errors: IO[bytes] = tempfile.TemporaryFile()
+        self.handle: int | None = None
+        self.first_pid: int | None = None
+        self.said = ""
+        self.received = 0  # bytes of all replies so far
+        try:
+            self._start()
+            order = {
+                "arrays": arrays,
+                "memory_bytes": walls.memory_bytes,
+                "cpu_seconds": walls.cpu_seconds,
+                "file_bytes": walls.file_bytes,
+            }
+            hello = self.ask(order, START_SECONDS)
+            if hello.get("ok") is not True:
+                raise Died(str(hello.get("text")))
+        except (Died, TimedOut, WireError, OSError) as error:
+            self.kill()
+            raise SandboxError(
+                f"the {walls.backend} worker did not start: {self.said or error}"
+            ) from None
+        except BaseException:
+            self.kill()
+            raise
+        self.filtered = bool(hello["value"]["filtered"])
+        self.baseline = self.peak_bytes()
+
+    def _start(self) -> None:
+        """Start the process."""
+        if self.folder is not None:
+            lay_out(self.folder, self.walls)
+        words = command(self.walls, self.name, str(self.folder))
+        told, tell = os.pipe()
+        if self.walls.backend == "bwrap":
+            words[1:1] = ["--info-fd", str(tell)]
+        environment = {**ENVIRONMENT, "HOME": str(self.folder)} if self.bare else dict(os.environ)
+        nobody = NOBODY if self.walls.backend == "user" else None
+        try:
+            self.process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.errors,
+                bufsize=0,
+                pass_fds=[tell] if self.walls.backend == "bwrap" else [],
+                start_new_session=True,
+                env=environment,
+                cwd=self.folder or "/",
+                user=nobody,
+                group=nobody,
+                extra_groups=None if nobody is None else [],
+            )
+        finally:
+            os.close(tell)
+        with os.fdopen(told) as source:
+            self._hold_first(source.read() if self.walls.backend == "bwrap" else "")
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.to, self.out_of = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self.to, False)
+        os.set_blocking(self.out_of, False)
+
+    def _hold_first(self, said: str) -> None:
+        """Take a handle on the first process of the namespace."""
+        if self.bare:
+            self.first_pid = self.process.pid
+        elif said:
+            self.first_pid = int(json.loads(said)["child-pid"])
+            self.handle = os.pidfd_open(self.first_pid)
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Send a request and wait for its reply.
+
+        Parameters
+        ----------
+        request : dict
+            See `attncourse.grading.worker`.
+        seconds : float
+            The worker is killed when they are over.
+
+        Returns
+        -------
+        dict
+
+        Raises
+        ------
+        TimedOut, Died, WireError
+            The worker is dead after any of them.
+        """
+        if self.process.poll() is not None:
+            raise Died(self.how())
+        deadline = time.monotonic() + seconds
+        token = secrets.token_hex(8)
+        try:
+            self._write(frame({**request, "id": token}), deadline)
+            size = frame_size(self._read(FRAME.size, deadline), self.limits)
+            self.received += size
+            reply = decode(self._read(size, deadline), self.limits)
+            if not isinstance(reply, dict) or reply.get("id") != token:
+                raise WireError("a reply that answers no request")
+            return reply
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait(self, number: int, event: int, deadline: float) -> None:
+        """Wait until a pipe is ready, or the deadline is over."""
+        poll = select.poll()
+        poll.register(number, event)
+        left = deadline - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise TimedOut("the time limit is over")
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        """Write all, or run out of time."""
+        rest = memoryview(data)
+        while rest:
+            self._wait(self.to, select.POLLOUT, deadline)
+            try:
+                rest = rest[os.write(self.to, rest[: 1 << 16]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:
+                raise Died(self.how()) from None
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        """Read exactly `count` bytes, or run out of time."""
+        parts = bytearray()
+        while len(parts) < count:
+            self._wait(self.out_of, select.POLLIN, deadline)
+            with contextlib.suppress(BlockingIOError):
+                part = os.read(self.out_of, min(count - len(parts), 1 << 20))
+                if not part:
+                    raise Died(self.how())
+                parts += part
+        return bytes(parts)
+
+    def how(self) -> str:
+        """Say how the worker ended."""
+        try:
+            code = self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            return "it closed its side of the channel"
+        number = code - 128 if code > 128 else -code
+        if 0 < number < 65:
+            return f"it was ended by signal {number} ({signal.Signals(number).name})"
+        return f"it left with exit status {code}"
+
+    def _worker_pid(self) -> int | None:
+        """Return the pid, out here, of the process that runs learner code."""
+        if self.walls.backend != "bwrap":
+            return self.first_pid
+        try:
+            text = Path(f"/proc/{self.first_pid}/task/{self.first_pid}/children").read_text()
+            return int(text.split()[0])
+        except (OSError, IndexError):
+            return None
+
+    def peak_bytes(self) -> int | None:
+        """Return the largest resident memory so far, seen from outside; None if unknown."""
+        try:
+            text = Path(f"/proc/{self._worker_pid()}/status").read_text()
+        except OSError:
+            return None
+        rows = [line for line in text.splitlines() if line.startswith("VmHWM:")]
+        return int(rows[0].split()[1]) * 1024 if rows else None
+
+    def kill(self) -> None:
+        """End everything inside; safe to call twice."""
+        process = getattr(self, "process", None)
+        if process is not None:
+            self._kill_process(process)
+            for stream in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if self.handle is not None:
+            os.close(self.handle)
+            self.handle = None
+        if not self.errors.closed:
+            self.errors.seek(0)
+            self.said = self.errors.read(2000).decode("utf-8", "replace").strip()
+            self.errors.close()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _kill_process(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill the namespace first, then what started it."""
+        if self.handle is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.handle, signal.SIGKILL)
+        if self.walls.backend in ("docker", "podman") and process.poll() is None:
+            words = [self.walls.backend, "kill", self.name]
+            subprocess.run(words, timeout=30, check=False, capture_output=True)
+        if self.handle is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        if process.poll() is None:
+            process.kill()
+            process.wait()

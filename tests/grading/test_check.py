@@ -1,0 +1,229 @@
+"""The instant check, read as a learner: what it says, what it names, and what it leaves alone."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncourse.grading import Exercise
+from attncourse.grading.check import CheckFailed
+from attncourse.grading.exercise import ExerciseError
+from attncourse.grading.progress import Progress
+
+ROOT = Path(__file__).resolve().parents[2]
+ID = "03_query_key_value"
+
+
+@pytest.fixture(autouse=True)
+def progress(tmp_path, monkeypatch):
+    """Keep progress in a file of the test's own."""
+    file = tmp_path / "progress.json"
+    monkeypatch.setenv("ATTNCOURSE_PROGRESS", str(file))
+    monkeypatch.delenv("ATTNCOURSE_CHECK_RAISES", raising=False)
+    return file
+
+
+@pytest.fixture
+def exercise():
+    return Exercise(ID)
+
+
+def softmax(scores):
+    powers = np.exp(scores)
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def right(query, key, value):
+    return softmax(query @ key.T / np.sqrt(query.shape[-1])) @ value
+
+
+def unscaled(query, key, value):
+    return softmax(query @ key.T) @ value
+
+
+def test_a_right_answer_passes_and_hears_of_hidden_tests(exercise):
+    report = exercise.check("q4", namespace={"attention": right})
+    assert report.passed
+    assert str(report).splitlines()[0] == "q4 Attention: 2 of 2 points of the public tests"
+    assert "Hidden tests (2 points) run when it is graded" in str(report)
+
+
+def test_a_known_mistake_is_named_with_one_hint_at_a_time(exercise):
+    said = [str(exercise.check("q4", namespace={"attention": unscaled})) for _ in range(5)]
+    assert "Known mistake: your output equals “Scaling forgotten”." in said[0]
+    assert "largest error 0.605 at [2, 1]: wanted -0.348189" in said[0]
+    assert [text.count("Hint:") for text in said] == [1, 2, 3, 4, 4]
+    assert "Check again for another hint (3 left)" in said[0]
+    assert "another hint" not in said[3]
+
+
+def test_a_mistake_in_two_tests_is_told_once(exercise):
+    def whole(scores):
+        return np.exp(scores) / np.exp(scores).sum()
+
+    said = str(exercise.check("q2", namespace={"softmax": whole}))
+    assert said.count("✗") == 2
+    assert said.count("Known mistake") == said.count("Hint:") == 1
+
+
+def test_a_new_mistake_gets_the_tests_own_hint(exercise):
+    report = exercise.check("q4", namespace={"attention": lambda q, k, v: right(q, k, v) + 0.01})
+    assert "Known mistake" not in str(report)
+    assert "from the inside out" in str(report)
+
+
+def test_hints_start_again_after_a_pass(exercise):
+    exercise.check("q4", namespace={"attention": unscaled})
+    exercise.check("q4", namespace={"attention": right})
+    assert str(exercise.check("q4", namespace={"attention": unscaled})).count("Hint:") == 1
+
+
+def test_a_blank_answer_is_told_to_begin(exercise):
+    def attention(query, key, value):
+        raise NotImplementedError
+
+    report = exercise.check("q4", namespace={"attention": attention})
+    assert not report.passed
+    assert "Nothing is written here yet" in str(report)
+    assert "Hint" not in str(report)
+
+
+def test_a_missing_function_is_named(exercise):
+    assert "you have not defined attention" in str(exercise.check("q4", namespace={}))
+
+
+def test_an_error_says_where(exercise):
+    def attention(query, key, value):
+        return query @ key @ value
+
+    said = str(exercise.check("q4", namespace={"attention": attention}))
+    assert "ValueError: matmul" in said
+    assert "in attention, line" in said
+    assert "return query @ key @ value" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "nothing came back: is a return missing?"),
+        ("text", "wanted an array of numbers, came a str"),
+        ([[1.0], [1.0, 2.0]], "the rows that came have different lengths"),
+        (np.zeros((5, 4)), "wanted the shape (4, 3), came (5, 4)"),
+        (np.full((4, 3), np.nan), "nan at [0, 0], wanted finite numbers"),
+        (object(), "cannot be read"),
+    ],
+    ids=["none", "text", "ragged", "shape", "nan", "object"],
+)
+def test_odd_results_are_the_learners_and_are_explained(exercise, value, said):
+    report = exercise.check("q4", namespace={"attention": lambda query, key, value_: value})
+    assert said in " ".join(str(report).split())
+
+
+def test_the_callers_names_are_found(exercise):
+    globals()["attention"] = right
+    try:
+        assert exercise.check("q4").passed
+    finally:
+        del globals()["attention"]
+
+
+def test_it_raises_where_it_is_asked_to(exercise, monkeypatch):
+    with pytest.raises(CheckFailed, match="Scaling forgotten"):
+        exercise.check("q4", namespace={"attention": unscaled}, raises=True)
+    monkeypatch.setenv("ATTNCOURSE_CHECK_RAISES", "1")
+    with pytest.raises(CheckFailed):
+        exercise.check("q4", namespace={"attention": unscaled})
+    assert exercise.check("q4", namespace={"attention": right}).passed
+
+
+def test_a_learner_can_stop_a_check(exercise):
+    def attention(query, key, value):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        exercise.check("q4", namespace={"attention": attention})
+
+
+def test_unknown_names_are_answered_with_the_known_ones(exercise):
+    with pytest.raises(ExerciseError, match="no question 'q9'; it has q1, q2, q3, q4"):
+        exercise.check("q9", namespace={})
+    with pytest.raises(ExerciseError, match=r"known: .*03_query_key_value"):
+        Exercise("99_nothing")
+
+
+def test_the_report_is_html_with_learner_text_escaped(exercise):
+    def attention(query, key, value):
+        raise ValueError("<script>alert(1)</script>")
+
+    page = exercise.check("q4", namespace={"attention": attention})._repr_html_()
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert 'role="status"' in page
+
+
+def test_no_file_is_left_beside_the_notebook(exercise, tmp_path, monkeypatch):
+    place = tmp_path / "work"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    before = {f for f in (ROOT / "exercises" / ID).rglob("*") if "__pycache__" not in f.parts}
+    exercise.check("q4", namespace={"attention": unscaled})
+    after = set((ROOT / "exercises" / ID).rglob("*"))
+    assert list(place.iterdir()) == []
+    assert {f for f in after if "__pycache__" not in f.parts} == before
+    assert not any("tests" in f.parts for f in after - before)
+
+
+def test_learner_code_cannot_change_a_tests_inputs(exercise):
+    def attention(query, key, value):
+        query[:] = 0.0
+        key[:] = 0.0
+        return softmax(query @ key.T) @ value
+
+    assert not exercise.check("q4", namespace={"attention": attention}).passed
+
+
+def test_progress_keeps_the_best_result_and_counts_questions(exercise, progress):
+    exercise.check("q4", namespace={"attention": right})
+    exercise.check("q4", namespace={"attention": unscaled})
+    assert json.loads(progress.read_text()) == {ID: {"q4": {"points": "2", "max": "2"}}}
+    rows = {name: (int(done), int(total)) for name, _, done, total in Progress.read().rows}
+    assert rows[ID] == (1, 4)
+    assert len(rows) == 6
+    assert f"{ID}        █████··············· 1 of 4" in str(exercise.progress())
+    assert "<progress" in exercise.progress()._repr_html_()
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"03_query_key_value": {"q4": 7}}', '"x"'])
+def test_a_damaged_progress_file_disturbs_nobody(exercise, progress, text):
+    progress.write_text(text)
+    assert exercise.check("q4", namespace={"attention": right}).passed
+    assert json.loads(progress.read_text())[ID]["q4"]["points"] == "2"
+
+
+def test_progress_can_be_switched_off(exercise, monkeypatch, tmp_path):
+    monkeypatch.setenv("ATTNCOURSE_PROGRESS", "off")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    exercise.check("q4", namespace={"attention": right})
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a folder that cannot be written")
+def test_progress_that_cannot_be_kept_disturbs_nobody(exercise, monkeypatch):
+    monkeypatch.setenv("ATTNCOURSE_PROGRESS", "/dev/null/progress.json")
+    assert exercise.check("q4", namespace={"attention": right}).passed
+
+
+def test_a_check_takes_a_fraction_of_a_second(exercise):
+    exercise.check("q4", namespace={"attention": unscaled})
+    start = time.process_time()
+    exercise.check("q4", namespace={"attention": unscaled})
+    assert time.process_time() - start < 0.5
+
+
+def test_the_books_example_is_what_the_check_says(exercise):
+    page = (ROOT / "book" / "exercises.md").read_text(encoding="utf-8")
+    example = page.split("```text\n")[1].split("\n```")[0]
+    assert str(exercise.check("q4", namespace={"attention": unscaled})) == example

@@ -1,0 +1,425 @@
+"""The walls hold, the deadline ends everything, and a question pays only for itself."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attncourse.grading import backends, confine, sandbox
+from attncourse.grading.backends import SandboxError, Walls, choose, command, refuse_exposure
+from attncourse.grading.cells import Cell
+from attncourse.grading.doctor import examine
+from attncourse.grading.remote import RemoteStudent
+from attncourse.grading.sandbox import Died, Sandbox, TimedOut
+from attncourse.grading.wire import StudentError, WireError
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="these walls are Linux's"
+)
+SMALL = Walls(memory_bytes=1 << 30)
+
+
+@pytest.fixture
+def box(bwrap):
+    """Return a sandbox that is ended after the test."""
+    made = Sandbox(SMALL, {})
+    yield made
+    made.kill()
+
+
+def run(box, source, seconds=20.0):
+    """Run a cell; return its error and its output."""
+    value = box.ask({"do": "cell", "source": source}, seconds)["value"]
+    return value["error"], value["output"].strip()
+
+
+def test_nothing_but_what_is_listed_can_be_seen(box):
+    tops = run(box, "import os\nprint(sorted(os.listdir('/')))")[1]
+    allowed = {Path(path).parts[1] for path in backends.mounts()} | {"dev", "tmp", "worker"}
+    allowed |= {"lib", "lib64", "lib32", "usr"}
+    assert set(json.loads(tops.replace("'", '"'))) <= allowed
+    assert run(box, "print(os.listdir('/tmp'))")[1] == "['.ipython']", "IPython's own, and empty"
+    assert run(box, "print(sorted(os.listdir('/dev')))")[1] == "['null', 'urandom', 'zero']"
+
+
+@pytest.mark.parametrize("place", ["/x", "/dev/x", "/worker/attncourse/x", "/usr/lib/x"])
+def test_nothing_but_tmp_can_be_written(box, place):
+    assert "OSError" in run(box, f"open({place!r}, 'w')")[0]
+
+
+def test_tmp_has_a_size(box):
+    error, _ = run(box, "for n in range(9): open(f'/tmp/{n}', 'wb').write(bytes(15 << 20))")
+    assert "No space left" in error
+    error, _ = run(box, "open('/tmp/big', 'wb').write(bytes(40 << 20))")
+    assert "OSError" in error
+
+
+def test_environment_arguments_and_descriptors_tell_nothing(box):
+    _, seen = run(box, "import os, sys\nprint(dict(os.environ), sys.argv, sys.orig_argv)")
+    for secret in (str(Path.home()) + "/", os.environ.get("USER", "no-user-name"), "exercise"):
+        cleaned = seen.replace(sys.base_prefix, "").replace(sys.prefix, "")
+        assert secret not in cleaned
+    opened = (
+        "import stat\ndef kind(n):\n    try:\n        mode = os.fstat(n).st_mode\n"
+        "        pipe, device = stat.S_ISFIFO(mode), stat.S_ISCHR(mode)\n"
+        "        return 'pipe' if pipe else 'device' if device else mode\n"
+        "    except OSError:\n        return None\n"
+        "print([k for k in map(kind, range(4096)) if k])"
+    )
+    assert (
+        sorted(json.loads(run(box, opened)[1].replace("'", '"'))) == ["device"] * 3 + ["pipe"] * 2
+    )
+
+
+def test_the_worker_is_nobody_and_has_no_rights(box):
+    code = (
+        "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
+        "print(os.getuid(), os.getgid(), os.getpid() < 10,"
+        " [libc.prctl(23, c, 0, 0, 0) for c in range(40) if libc.prctl(23, c, 0, 0, 0) > 0])"
+    )
+    assert run(box, code)[1] == "65534 65534 True []"
+
+
+def test_every_call_on_the_list_is_refused(bwrap):
+    table = confine._TABLES[platform.machine()][1]
+    code = (
+        "import ctypes, sys\nfrom attncourse.grading.confine import confine\n"
+        "confine(1 << 30, 30)\nlibc = ctypes.CDLL(None, use_errno=True)\n"
+        f"for n in {sorted(table)}:\n"
+        "    ctypes.set_errno(0)\n"
+        "    got = libc.syscall(n, -1, -1, -1, -1, -1, -1), ctypes.get_errno()\n"
+        "    assert got == (-1, 1), (n, got)\n"
+        "libc.syscall(451, 0)\nassert ctypes.get_errno() == 38\nprint('all refused')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "all refused", done.stderr
+
+
+def test_an_unknown_machine_is_refused_and_both_tables_are_whole():
+    with pytest.raises(confine.FilterError, match="riscv64"):
+        confine.filter_program("riscv64")
+    for machine, (_, numbers) in confine._TABLES.items():
+        assert len(set(numbers)) == len(numbers), machine
+        assert len(confine.filter_program(machine)) == 8 * (7 + 2 * len(numbers))
+
+
+def test_a_filter_that_does_not_hold_stops_the_worker(monkeypatch):
+    monkeypatch.setattr(
+        confine, "filter_program", lambda _: bytes.fromhex("0600000000 00ff7f".replace(" ", ""))
+    )
+    child = os.fork()
+    if child == 0:
+        try:
+            confine._put_on_filter()
+        except confine.FilterError:
+            os._exit(42)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+
+
+@pytest.mark.parametrize(
+    "how", ["while True: pass", "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)"]
+)
+def test_the_deadline_ends_everything(box, how):
+    first = box.first_pid
+    began = time.monotonic()
+    with pytest.raises(TimedOut):
+        run(box, how, seconds=0.5)
+    assert time.monotonic() - began < 10
+    assert not os.path.exists(f"/proc/{first}")
+    with pytest.raises(Died):
+        run(box, "1")
+
+
+def test_a_worker_dies_with_the_grader(bwrap):
+    code = (
+        "from attncourse.grading.sandbox import Sandbox\n"
+        "from attncourse.grading.backends import Walls\n"
+        "box = Sandbox(Walls(), {})\nprint(box.first_pid, box._worker_pid(), flush=True)\n"
+        "box.ask({'do': 'cell', 'source': 'while True: pass'}, 100)"
+    )
+    grader = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pids = grader.stdout.readline().split()
+    grader.kill()
+    grader.communicate()
+    until = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+
+
+def test_a_reply_that_is_too_large_is_not_read(bwrap):
+    box = Sandbox(SMALL, {}, sandbox.Limits(frame_bytes=10_000))
+    run(box, "import numpy as np\ndef big(n): return np.zeros(n)")
+    ask = {"do": "call", "name": "big", "kwargs": {}}
+    assert box.ask({**ask, "args": [100]}, 5.0)["value"].size == 100
+    with pytest.raises(WireError, match="at most 10000"):
+        box.ask({**ask, "args": [10_000]}, 5.0)
+    assert box.process.poll() is not None
+
+
+def test_memory_is_read_from_outside(box):
+    before = box.peak_bytes()
+    run(box, "import numpy as np\nx = np.ones(10_000_000)\ndel x")
+    assert 70e6 < box.peak_bytes() - before < 120e6
+
+
+def test_auto_never_means_none():
+    with pytest.raises(SandboxError, match="nothing is graded without one"):
+        choose("auto", works=[])
+    with pytest.raises(SandboxError, match="i-trust"):
+        choose("none")
+    with pytest.raises(SandboxError, match="not installed"):
+        choose("podman", works=["bwrap"])
+    assert choose("auto", trusted=True, works=["bwrap"]) == "bwrap"
+    assert choose("none", trusted=True) == "none"
+
+
+def test_a_worker_that_does_not_start_is_our_fault(monkeypatch, bwrap):
+    monkeypatch.setattr(backends, "START", "raise SystemExit('broken')")
+    with pytest.raises(SandboxError, match="broken"):
+        Sandbox(SMALL, {})
+    monkeypatch.undo()
+    with pytest.raises(SandboxError, match="libtorch"):
+        Sandbox(Walls(memory_bytes=120 << 20), {"f": "torch"})
+    monkeypatch.setattr(sandbox, "command", lambda *_: ["bwrap", "--no-such-option"])
+    with pytest.raises(SandboxError, match="no-such-option"):
+        Sandbox(SMALL, {})
+
+
+def test_secrets_below_a_mount_stop_the_grader():
+    refuse_exposure([Path.cwd()] if not str(Path.cwd()).startswith("/usr") else [])
+    with pytest.raises(SandboxError, match="visible inside"):
+        refuse_exposure([Path(np.__file__).parent / "exercise"])
+
+
+def test_an_installed_course_package_is_shown_empty(bwrap, monkeypatch, tmp_path):
+    """Its answers would be one import away."""
+    package = tmp_path / "site/attncourse"
+    package.mkdir(parents=True)
+    (package / "softmax.py").write_text("answer = 42")
+    folders = backends._package_folders()
+    monkeypatch.setattr(backends, "_package_folders", lambda: [*folders, str(tmp_path / "site")])
+    box = Sandbox(SMALL, {})
+    seen = f"import os\nprint(os.listdir({str(package.parent)!r}), os.listdir({str(package)!r}))"
+    assert run(box, seen)[1] == "['attncourse'] []"
+    assert "OSError" in run(box, f"open({str(package / 'x')!r}, 'w')")[0]
+    code = "import sys\nsys.path.remove('/worker')\nfor n in [*sys.modules]:\n"
+    code += "    if n.startswith('attncourse'): del sys.modules[n]\nimport attncourse.softmax"
+    assert "ModuleNotFoundError" in run(box, code)[0]
+    box.kill()
+    refuse_exposure([package / "exercises"])
+    with pytest.raises(SandboxError, match="visible"):
+        refuse_exposure([package.parent / "other"])
+
+
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_container_is_shut_as_tightly(engine):
+    words = command(Walls(engine, image="img"), "name")
+    line = " ".join(words)
+    for needed in (
+        *("--network none", "--read-only", "--cap-drop ALL", "no-new-privileges", "--pids-limit"),
+        *("--memory ", "--user 65534:65534", "--ipc none", "--name name", "--rm"),
+    ):
+        assert needed in line
+    volumes = [words[i + 1] for i, word in enumerate(words) if word == "--volume"]
+    assert volumes
+    assert all(volume.endswith(":ro") for volume in volumes)
+    assert words.index("img") > words.index("--volume")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may")
+def test_nobody_reads_nothing_and_leaves_no_trace(bwrap, tmp_path):
+    """Try the backend `user` where this Python may be run by everybody."""
+    code = (
+        "import sys\nfrom attncourse.grading.doctor import examine\n"
+        "from attncourse.grading.sandbox import Sandbox\n"
+        "from attncourse.grading.backends import Walls\nprint(examine('user', '').state)\n"
+        "box = Sandbox(Walls('user'), {})\nask = {'do': 'cell'}\n"
+        "ask['source'] = 'import os; print(os.getuid(), os.getgroups())'\n"
+        "print(box.ask(ask, 20)['value']['output'])\nbox.kill()"
+    )
+    # A private /root would hide a Python that is installed below it from everybody else.
+    base = Path(sys.base_prefix)
+    words = ["bwrap", "--dev-bind", "/", "/", "--cap-add", "ALL"]
+    if base.is_relative_to("/root"):
+        top = str(Path(*base.parts[:3]))
+        words += ["--perms", "0755", "--tmpfs", "/root", "--ro-bind", top, top]
+    words += ["--setenv", "PYTHONPATH", str(Path(backends.HERE).parents[1])]
+    done = subprocess.run(
+        [*words, sys.executable, "-c", code], capture_output=True, text=True, timeout=90
+    )
+    assert done.stdout.split("\n")[:2] == ["holds", "65534 []"], done.stdout + done.stderr
+
+
+def test_the_backend_user_minds_the_rights_of_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    with pytest.raises(SandboxError, match="only root"):
+        choose("user")
+    with pytest.raises(SandboxError, match="chmod 700"):
+        refuse_exposure(["/usr/lib"], "user")
+    tmp_path.chmod(0o700)
+    refuse_exposure([tmp_path], "user")
+
+
+def test_the_doctor_believes_attacks_only(bwrap):
+    assert examine("bwrap", "").state == "holds"
+    open_door = examine("none", "")
+    assert open_door.state == "leaks"
+    assert open_door.details["read a file"] == "SUCCEEDED"
+
+
+ONE = Cell(1, "calls = 0\ndef good(x):\n    return x + 1", "q1")
+TWO = Cell(
+    2,
+    "import os\ndef hang():\n    while True: pass\ndef leave():\n    os._exit(3)\n"
+    "def greedy():\n    return bytearray(1 << 40)\n"
+    "class Box:\n    def __init__(self, n): self.n = n\n"
+    "    def more(self): self.n += 1; return self.n",
+    "q2",
+)
+
+
+def remote(*cells, q1=5.0, q2=2.0, starts=None):
+    """Return a student; `starts` counts the workers."""
+    counted = starts if starts is not None else []
+
+    def start():
+        counted.append(1)
+        return Sandbox(SMALL, {})
+
+    return RemoteStudent(start, cells or (ONE, TWO), {"q1": q1, "q2": q2})
+
+
+@pytest.fixture
+def student(bwrap):
+    made = remote()
+    yield made
+    made._close()
+
+
+def on(student, question, action):
+    """Do something on a question's account."""
+    student._begin("test", question)
+    try:
+        return action()
+    finally:
+        student._end()
+
+
+def test_a_hang_costs_its_own_question_only(student):
+    with pytest.raises(StudentError, match="time limit of 2 s"):
+        on(student, "q2", student.hang)
+    with pytest.raises(StudentError, match="used up"):
+        on(student, "q2", student.hang)
+    assert on(student, "q1", lambda: student.good(1)) == 2
+    assert {name: account.status for name, account in student._statuses().items()} == {
+        "q1": "graded",
+        "q2": "timeout",
+        "": "graded",
+    }
+
+
+def test_a_death_is_forgiven_thrice(bwrap):
+    starts = []
+    student = remote(starts=starts, q2=60.0)
+    for _ in range(3):
+        with pytest.raises(StudentError, match="exit status 3"):
+            on(student, "q2", student.leave)
+    with pytest.raises(StudentError, match="ended 3 times"):
+        on(student, "q2", student.leave)
+    assert on(student, "q1", lambda: student.good(1)) == 2
+    assert len(starts) == 4
+    student._close()
+
+
+def test_greed_is_called_memory(student):
+    with pytest.raises(StudentError, match="MemoryError"):
+        on(student, "q2", student.greedy)
+    assert student._statuses()["q2"].status == "memory"
+
+
+def test_a_guilty_cell_is_skipped_and_the_rest_runs(bwrap):
+    bad = Cell(3, "while True: pass", "q2")
+    late = Cell(4, "def later():\n    return 4", "q1")
+    student = remote(ONE, bad, late, q2=0.5)
+    assert on(student, "q1", student.later) == 4
+    assert student._statuses()["q2"].status == "timeout"
+    assert "time limit" in student._reports[3]["error"]
+    assert student._statuses()["q1"].status == "graded"
+    student._close()
+
+
+def test_fresh_starts_cannot_hold_the_grader(bwrap):
+    cells = [Cell(n, f"import time; time.sleep(0.5)  # {n}", "q1") for n in range(3, 7)]
+    student = remote(ONE, TWO, *cells, q1=4.0, q2=4.0)
+    student._accounts[""].seconds = student._replay_left = 3.0
+    began = time.monotonic()
+    for _ in range(6):
+        with pytest.raises(StudentError):
+            on(student, "q2", student.leave)
+    assert student._replay_left < 3.0
+    assert all(account.used <= 4.5 for account in student._statuses().values())
+    assert time.monotonic() - began < 60
+    student._replay_left = 0.0
+    student._close()
+    student._statuses()["q1"].used = 0.0
+    with pytest.raises(StudentError, match="you have not defined good"):
+        on(student, "q1", lambda: student.good(1))
+    assert "fresh starts" in student._reports[1]["error"]
+    student._close()
+
+
+def test_results_are_bounded_together_too(bwrap):
+    cell = Cell(1, "import numpy as np\ndef big():\n    return np.zeros(1 << 20)", "q1")
+    student = remote(cell, q1=60.0)
+    kept = []
+
+    def ask_on():
+        for _ in range(20):
+            kept.append(on(student, "q1", student.big))
+
+    with pytest.raises(StudentError, match="too large together"):
+        ask_on()
+    assert sum(each.nbytes for each in kept) < 80 << 20
+    student._close()
+
+
+def test_objects_stay_in_the_worker(student):
+    box = on(student, "q2", lambda: student.new("Box", 3))
+    assert on(student, "q2", box.more) == 4
+    assert on(student, "q2", lambda: box.get("n")) == 4
+    with pytest.raises(StudentError, match="exit status"):
+        on(student, "q2", student.leave)
+    with pytest.raises(StudentError, match="object is gone"):
+        on(student, "q2", box.more)
+
+
+def test_memory_of_a_call_is_measured(bwrap):
+    cell = Cell(1, "import numpy as np\ndef wasteful(n):\n    return float(np.ones(n).sum())", "q1")
+    student = remote(cell)
+    value, peak = on(student, "q1", lambda: student.measure("wasteful", 10_000_000))
+    assert value == 10_000_000
+    assert 70e6 < peak < 150e6
+    student._close()
+
+
+def test_a_missing_name_is_said_kindly(student):
+    with pytest.raises(StudentError, match="you have not defined absent"):
+        student.absent()
+
+
+def test_our_own_failure_is_kept_apart(bwrap):
+    def broken():
+        raise SandboxError("no walls today")
+
+    student = RemoteStudent(broken, [], {"q1": 1.0})
+    with pytest.raises(SandboxError):
+        student.anything()
+    assert student._broken == "no walls today"

@@ -9,7 +9,7 @@ from course_claims import asserts
 from execute_chapters import chapters_of_the_book
 
 CHAPTERS = chapters_of_the_book(ROOT)
-MAX_CODE_LINES, MAX_COLUMNS, MAX_CODE_RUN = 15, 79, 2
+MAX_CODE_LINES, MAX_COLUMNS, MAX_CODE_RUN = 15, 77, 2
 DRAWS = re.compile(r"\bplotting\.(line|weights|mask|signed|bars|histogram|points)\(|\bplt\.")
 
 

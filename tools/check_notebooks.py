@@ -21,7 +21,7 @@ CELL_METADATA = {"tags", "mystnb"}
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 NOTEBOOK_METADATA = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
 ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LONGEST_CELL, LONGEST_LINE, LARGEST_OUTPUT = 15, 79, 2000
+LONGEST_CELL, LONGEST_LINE, LARGEST_OUTPUT = 15, 77, 2000
 
 
 def text_of(value):

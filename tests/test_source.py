@@ -1,6 +1,11 @@
 """What a chapter shows of the package is the package."""
 
 import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
 
 from attncourse import softmax, source
 from attncourse.rungs import by_name
@@ -43,3 +48,24 @@ def test_a_method_without_docstring_is_shown_whole():
         return x + 1
 
     assert source.source_text(bare) == "def bare(x):\n    return x + 1"
+
+
+def shown_in_chapters():
+    """Yield each object that a chapter shows, with the names it imports."""
+    for path in sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb")):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        names = {}
+        for line in re.findall(r"^from attncourse.*$", "\n".join(code), re.M):
+            exec(line, names)
+        for shown in re.findall(r"show_source\(([\w.]+)\)", "\n".join(code)):
+            yield f"{path.stem}: {shown}", eval(shown, names)
+
+
+def test_every_source_that_a_chapter_shows_fits_the_page():
+    pytest.importorskip("torch")
+    shown = dict(shown_in_chapters())
+    assert len(shown) >= 4
+    for name, item in shown.items():
+        longest = max(source.source_text(item).splitlines(), key=len)
+        assert len(longest) <= 79, f"{name}: {longest}"

@@ -69,5 +69,5 @@ class OneLayer(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Turn tokens (B, T) into scores of the symbols (B, T, num_symbols)."""
-        out = attention(*self.project(tokens), scale=self.scale)  # (B, 1, T, d_model)
+        out = attention(*self.project(tokens), scale=self.scale)
         return self.answer(out.squeeze(1))

@@ -51,14 +51,16 @@ def attention(
     (seq_len_q, width), seq_len_kv = query.shape, key.shape[0]
     scale = 1 / math.sqrt(width) if scale is None else scale
     shift = seq_len_kv - seq_len_q if causal_align == "bottom_right" else 0
-    mask = None if attn_mask is None else np.broadcast_to(attn_mask, (seq_len_q, seq_len_kv))
+    shape = seq_len_q, seq_len_kv
+    mask = None if attn_mask is None else np.broadcast_to(attn_mask, shape)
     out = np.zeros((seq_len_q, value.shape[1]), value.dtype)  # (L, Ev)
     lse = np.full(seq_len_q, -np.inf)  # (L,)
 
     for i in range(seq_len_q):
         scores = {}
         for j in range(seq_len_kv):
-            if is_causal and not 0 <= i + shift - j < (window_size or math.inf):
+            gap = i + shift - j  # 0 at the query's own key, negative in its future
+            if is_causal and not 0 <= gap < (window_size or math.inf):
                 continue
             if mask is not None and not mask[i, j]:
                 continue

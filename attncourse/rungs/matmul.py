@@ -58,18 +58,20 @@ def attention(
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
-        key, value = np.repeat(key, groups, axis=-3), np.repeat(value, groups, axis=-3)
+        key = np.repeat(key, groups, axis=-3)  # (..., H, S, E)
+        value = np.repeat(value, groups, axis=-3)  # (..., H, S, Ev)
     rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
     shift = masks.offset(rows.stop, cols.stop, causal_align)
-
-    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, hiding.get("window_size"))
+    window = hiding.get("window_size")
+    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, window)
     key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
+
+    hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
     scores = scale * (query @ key.swapaxes(-1, -2))  # (..., H, L, S)
-    scores, _ = order.finish(
-        scores, rows, cols, attn_mask=attn_mask, is_causal=is_causal, shift=shift, **hiding
-    )
+    scores, _ = order.finish(scores, rows, cols, **hiding)
     weights = softmax.stable(scores)  # (..., H, L, S)
     if dropout_p:
-        weights = weights * dropout.keep(weights, dropout_p, dropout_seed) / (1 - dropout_p)
+        kept = dropout.keep(weights, dropout_p, dropout_seed)
+        weights = weights * kept / (1 - dropout_p)
     out = weights @ value  # (..., H, L, Ev)
     return (out, softmax.logsumexp(scores)) if return_lse else out

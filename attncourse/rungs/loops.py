@@ -59,7 +59,7 @@ def attention(
     for i in range(seq_len_q):
         scores = {}
         for j in range(seq_len_kv):
-            gap = i + shift - j  # 0 at the query's own key, negative in its future
+            gap = i + shift - j  # negative in the future of query i
             if is_causal and not 0 <= gap < (window_size or math.inf):
                 continue
             if mask is not None and not mask[i, j]:

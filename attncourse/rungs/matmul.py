@@ -62,8 +62,8 @@ def attention(
         value = np.repeat(value, groups, axis=-3)  # (..., H, S, Ev)
     rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
     shift = masks.offset(rows.stop, cols.stop, causal_align)
-    window = hiding.get("window_size")
-    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, window)
+    width = hiding.get("window_size")
+    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, width)
     key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
 
     hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}

@@ -13,7 +13,9 @@ import pytest
 from built_book import HTML, page_names, require_book
 
 pytestmark = [pytest.mark.book, pytest.mark.browser]
-PAGES = [n for n in page_names() if n.startswith(("book/", "chapters/"))] or ["index.html"]
+PAGES = [n for n in page_names() if n.startswith(("book/", "chapters/", "exercises/"))] or [
+    "index.html"
+]
 CHAPTERS = [n for n in PAGES if n.startswith("chapters/")] or ["index.html"]
 MAX_KILOBYTES = 600
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}

@@ -115,9 +115,7 @@ class Report:
         rest = self.total - self.offered
         if not rest:
             return "All tests passed."
-        return (
-            f"All public tests passed. Hidden tests ({shown(rest)} points) run when it is graded."
-        )
+        return f"All public tests passed. Hidden tests, worth {shown(rest)}, run when it is graded."
 
     def __str__(self) -> str:
         """Return the report as text."""

@@ -103,7 +103,8 @@ class Progress:
             f"</td><td>{solved} of {total}</td></tr>"
             for name, title, solved, total in self.rows
         )
-        return f"<table><caption>Questions whose public tests all pass</caption>{rows}</table>"
+        caption = "<caption>Questions whose public tests all pass</caption>"
+        return f'<table style="color:inherit">{caption}{rows}</table>'
 
 
 def _points(mark: Any, key: str = "points") -> Fraction:

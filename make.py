@@ -25,7 +25,7 @@ from processes import ROOT, Failed, minutes, run, say
 PAGES = ROOT / "_build" / "html"
 
 # Seconds after which a step is stopped: a kernel or a browser that hangs must not hang us.
-BOOK_LIMIT, TEST_LIMIT, CHECK_LIMIT = 1500, 3000, 300
+BOOK_LIMIT, TEST_LIMIT, CHECK_LIMIT = 1500, 2700, 300
 
 
 def build_book() -> None:

@@ -119,7 +119,7 @@ def test_the_steps_are_all_there():
     package = make.test_steps(package_only=True)[-1]
     assert "not book and not browser" in package[1]
     for _, command, limit, _ in make.test_steps(package_only=False):
-        assert limit <= 1800
+        assert limit <= 2700, "one step may not eat the whole of CI"
         files = [str(part).rpartition("=")[2] for part in command]
         scripts = [file for file in files if file.endswith((".py", ".cfg"))]
         assert all((ROOT / script).exists() for script in scripts)

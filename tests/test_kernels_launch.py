@@ -10,7 +10,7 @@ if find_spec("triton") is None:
 torch = pytest.importorskip("torch")
 
 from attncourse import attention, reference  # noqa: E402
-from attncourse.kernels import arguments, blocks, runtime  # noqa: E402
+from attncourse.kernels import arguments, blocks, launch, runtime  # noqa: E402
 
 if not runtime.INTERPRETED:
     pytest.skip("counts steps of the interpreter", allow_module_level=True)
@@ -91,6 +91,29 @@ def test_offsets_pass_two_to_the_31():
         for ours, theirs in zip(found, expected, strict=True):
             assert torch.equal(ours, theirs)
         del storage, query, key, value, dout, leaves, found, out
+
+
+@pytest.fixture
+def poisoned_memory():
+    """Let torch hand out memory that is full of NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("mask", [None, torch.zeros(1, 1, 1, 20)], ids=["folded", "nats"])
+@pytest.mark.usefixtures("poisoned_memory")
+def test_every_number_that_is_returned_was_written(mask):
+    assert torch.empty(3).isnan().all()
+    query, key = torch.randn(1, 2, 17, 3), torch.randn(1, 1, 20, 3)
+    options = arguments.Options(0.5, is_causal=True)
+    with blocks.use(16, 16):
+        saved = launch.forward(query, key, key, mask, None, options)
+        gradients = torch.ones(1, 2, 17, 3), torch.ones(1, 2, 17)
+        call = (query, key, key, mask, None, (saved[0], *saved[2:]), options)
+        found = launch.backward(gradients, *call, want_scores=True)
+    for tensor in (*saved, *found):
+        assert not tensor.isnan().any()
 
 
 def test_the_scale_keeps_its_float64_digits():

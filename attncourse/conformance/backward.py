@@ -84,6 +84,21 @@ def _grouped(subject: Subject) -> None:
 
 
 @THEME.case(
+    "any-number-of-axes",
+    "gradients of (L, E), (H, L, E) and of two batch axes",
+    needs=GRAD | {"batch"},
+    level="full",
+)
+def _axes(subject: Subject) -> None:
+    grouped = subject.has("gqa")
+    inputs = problem(subject, Size(5, 7, 4, 3, H=4, Hkv=2 if grouped else 4))
+    options = {"enable_gqa": True} if grouped else {}
+    hold_gradients(subject, inputs.map(lambda array: array[0, 0]))
+    hold_gradients(subject, inputs.map(lambda array: array[0]), **options)
+    hold_gradients(subject, inputs.map(lambda array: array[None]), **options)
+
+
+@THEME.case(
     "nan-nobody-sees-backward",
     "NaN in a key nobody sees reaches no gradient but 0",
     needs=GRAD | {"bool_mask"},

@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from attncourse.kernels import blocks, runtime
 from attncourse.kernels.runtime import tl
 
-__all__ = ["Options", "accumulator", "common", "strides"]
+__all__ = ["Options", "accumulator", "common", "is_folded", "new_results", "strides"]
 
 _LOG2E = math.log2(math.e)
 _NO_STRIDES = (0, 0, 0, 0)
@@ -60,6 +60,33 @@ class Options:
         return self.softcap > 0 or self.dropout_p > 0
 
 
+def is_folded(attn_mask: Tensor | None) -> bool:
+    """Tell whether scores carry log2(e), as all but those with a float mask do."""
+    return attn_mask is None or attn_mask.dtype == torch.bool
+
+
+def new_results(
+    query: Tensor, value: Tensor, attn_mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Make room for what the forward kernel stores.
+
+    Parameters
+    ----------
+    query, value, attn_mask
+        As in `attncourse.kernels.launch.forward`.
+
+    Returns
+    -------
+    out, lse, row_max, row_sum : Tensor
+        Not filled; row_sum is empty where row_max will contain its logarithm.
+    """
+    wide = torch.promote_types(query.dtype, torch.float32)
+    rows = query.shape[:-1]
+    lse, row_max = (query.new_empty(rows, dtype=wide) for _ in range(2))
+    row_sum = query.new_empty((0,) if is_folded(attn_mask) else rows, dtype=wide)
+    return query.new_empty(*rows, value.shape[-1]), lse, row_max, row_sum
+
+
 def common(
     query: Tensor,
     key: Tensor,
@@ -83,7 +110,7 @@ def common(
     dict
         Keyword arguments of a kernel.
     """
-    folded = attn_mask is None or attn_mask.dtype == torch.bool
+    folded = is_folded(attn_mask)
     unit = _LOG2E if folded else 1.0
     scale_high, scale_low = _two_floats(options.scale * unit)
     keep_scale = 1 / (1 - options.dropout_p)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncourse.kernels import blocks, runtime
-from attncourse.kernels.arguments import Options, accumulator, common, strides
+from attncourse.kernels.arguments import Options, accumulator, common, new_results, strides
 from attncourse.kernels.delta import delta_kernel
 from attncourse.kernels.dkdv import dkdv_kernel
 from attncourse.kernels.dq import dq_kernel
@@ -49,15 +49,12 @@ def forward(
     out : Tensor, shape (B, H, L, Ev)
         Contiguous; 0 in rows that see no key.
     lse, row_max, row_sum : Tensor, shape (B, H, L)
-        Log-sum-exp in nats, -inf in rows that see no key; and its two parts, for the backward:
-        the largest score (in units of log2 where folded) and the sum of exponentials next to it.
+        Log-sum-exp in nats, -inf in rows that see no key; and its two parts, for the backward,
+        0 and 1 in such rows. Without a float mask row_sum is empty, and row_max the whole
+        log-sum-exp to base 2.
     """
-    (batch, num_heads, seq_len_q, _), width = query.shape, value.shape[-1]
-    out = query.new_empty(batch, num_heads, seq_len_q, width)
-    wide = torch.promote_types(query.dtype, torch.float32)
-    lse, row_max, row_sum = (
-        query.new_empty(batch, num_heads, seq_len_q, dtype=wide) for _ in range(3)
-    )
+    batch, num_heads, seq_len_q, _ = query.shape
+    out, lse, row_max, row_sum = new_results(query, value, attn_mask)
     tile = _tile("forward", query, value, attn_mask, alibi_slopes, options)
     arguments = common(query, key, value, attn_mask, alibi_slopes, options, tile)
     results = {"out": out, "lse": lse, "row_max_out": row_max, "row_sum_out": row_sum}

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncourse.kernels import launch, runtime
-from attncourse.kernels.arguments import Options
+from attncourse.kernels.arguments import Options, new_results
 
 __all__ = ["attention_backward", "attention_forward"]
 
@@ -40,10 +40,10 @@ def attention_forward(
 
 
 @attention_forward.register_fake
-def _(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    wide = torch.promote_types(query.dtype, torch.float32)
-    rows = [query.new_empty(query.shape[:-1], dtype=wide) for _ in range(3)]
-    return query.new_empty(*query.shape[:-1], value.shape[-1]), rows[0], rows[1], rows[2]
+def _(
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return new_results(query, value, attn_mask)
 
 
 @torch.library.custom_op("attncourse::attention_backward", mutates_args=())

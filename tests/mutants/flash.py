@@ -130,8 +130,8 @@ def attention(
     dropout_seed=None,
     return_lse=False,
 ):
-    if attn_mask is not None and attn_mask.requires_grad:
-        raise NotImplementedError("no gradient for attn_mask")
+    if any(extra is not None and extra.requires_grad for extra in (attn_mask, alibi_slopes)):
+        raise NotImplementedError("no gradients for attn_mask and alibi_slopes")
     if dropout_p and dropout_seed is None:
         dropout_seed = int(torch.randint(2**62, ()))
     options = {

@@ -3,6 +3,6 @@
 In reading order: `runtime` (interpreter or GPU, decided once), `blocks` (how large a tile),
 `tiles` (what every kernel does with one tile), `forward`, `delta`, `dkdv`, `dq` (the
 kernels), `arguments` and `launch` (from tensors to kernels), `ops` (the kernels as operators
-that torch knows), `compiled` and `report` (what the compiler made of them), `traffic` (the
-bytes they move). Importing this package costs nothing.
+that torch knows), `traffic` (the bytes they move). What the compiler makes of them is asked by
+`attncourse.kernel_report`. Importing this package costs nothing.
 """

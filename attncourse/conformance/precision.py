@@ -207,4 +207,5 @@ def _half_sum(subject: Subject) -> None:
     upstream = np.ones((512, 2))
     upstream[0] = 4096
     came = gradients(subject, inputs, upstream, "bfloat16")
-    close("gradient of value", came["value"], [[4607.0, 4607.0]], EPS["bfloat16"] / 2 * 4607)
+    # A whole step, not half of one: Triton's interpreter cuts to bfloat16 without rounding.
+    close("gradient of value", came["value"], [[4607.0, 4607.0]], EPS["bfloat16"] * 4607)

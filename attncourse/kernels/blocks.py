@@ -67,7 +67,7 @@ _LIGHT: dict[str, _Rows] = {
 # The same where masks, softcap, ALiBi or dropout want registers of their own.
 _OLDER_HEAVY: _Rows = {
     "forward": (Tile(64, 16, 4, 1), Tile(64, 32, 8, 2), Tile(32, 16, 8, 1)),
-    "dkdv": (Tile(32, 64, 4, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1)),
+    "dkdv": (Tile(32, 64, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1)),
     "dq": (Tile(64, 32, 8, 1), Tile(32, 16, 4, 1), Tile(32, 16, 8, 1)),
 }
 _HEAVY: dict[str, _Rows] = {
@@ -76,7 +76,8 @@ _HEAVY: dict[str, _Rows] = {
         "dkdv": (Tile(32, 64, 4, 1), Tile(16, 32, 4, 1), Tile(16, 32, 8, 1)),
         "dq": (Tile(64, 32, 4, 1), Tile(128, 16, 8, 1), Tile(32, 16, 8, 1)),
     },
-    "sm_86": _OLDER_HEAVY,
+    "sm_86": _OLDER_HEAVY
+    | {"forward": (Tile(64, 16, 4, 1), Tile(64, 32, 8, 2), Tile(16, 16, 8, 1))},
     "sm_80": _OLDER_HEAVY,
 }
 # Float32 and float64 are multiplied without TF32, outside the matrix units, on any GPU:
@@ -86,8 +87,11 @@ _WIDE_NUMBERS: dict[str, tuple[tuple[Tile, Tile], tuple[Tile, Tile]]] = {
         (Tile(32, 32, 8, 1), Tile(16, 16, 8, 1)),
         (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1)),
     ),
-    "dkdv": ((Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),) * 2,
-    "dq": ((Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),) * 2,
+    "dkdv": (
+        (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
+        (Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+    ),
+    "dq": ((Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),) * 2,
 }
 
 _override: ContextVar[Tile | None] = ContextVar("tile", default=None)

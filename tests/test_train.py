@@ -129,7 +129,7 @@ def test_device_choice_prefers_the_accelerator(monkeypatch):
         ({"clip": 0.0}, r"clip must be positive, got 0\.0"),
         ({"loss": lambda out, y: out}, "scalar tensor"),
     ],
-    ids=str,
+    ids=["steps", "lr", "lr-nan", "measure-every", "clip", "loss"],
 )
 def test_bad_settings_are_named(options, message):
     with pytest.raises(ValueError, match=message):

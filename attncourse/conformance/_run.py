@@ -101,7 +101,7 @@ def run(
     ...     return value.mean(-2, keepdims=True).repeat(len(query), axis=-2)
     >>> report = run(mean_of_values, only="exact/log-of-integers")
     >>> print(report.failed[0].wanted)
-    [[2.545455, 3.636364], [2.545455, 3.636364]]
+    [[2.636364, 3.636364], [2.636364, 3.636364]]
     """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS}, got {level!r}")

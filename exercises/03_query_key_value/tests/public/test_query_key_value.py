@@ -71,9 +71,10 @@ def test_scores_are_sharpened_before_softmax(student):
     "Scores have shape (L, S): query @ key.T. Weights times value gives (L, Ev).",
 )
 def test_shape_of_attention(student, rng):
-    """5 queries, 7 keys, values of width 3 give shape (5, 3)."""
-    out = student.attention(rng.normal(size=(5, 4)), rng.normal(size=(7, 4)), np.ones((7, 3)))
-    close(np.shape(out), (5, 3), "the shape of the result")
+    """5 queries, 7 equal keys: shape (5, 3), each row the average of the values."""
+    query, key, value = rng.normal(size=(5, 4)), np.ones((7, 4)), rng.normal(size=(7, 3))
+    out = student.attention(query, key, value)
+    close(out, np.tile(value.mean(axis=0), (5, 1)), "the result")
 
 
 @pytest.mark.question("q4")

@@ -14,7 +14,9 @@ def test_scaled_scores_spread_by_one(student, rng):
     for width, std_query, std_key in ((16, 2.0, 0.5), (48, 0.25, 3.0)):
         query = std_query * rng.normal(size=(40000, width))
         key = std_key * rng.normal(size=(40000, width))
-        scaled = student.scale_for(width, std_query, std_key) * (query * key).sum(axis=1)
+        scale = student.scale_for(width, std_query, std_key)
+        close(scale, 1.0 / (width**0.5 * std_query * std_key), "the scale")
+        scaled = scale * (query * key).sum(axis=1)
         close(scaled.var(), 1.0, "the variance of the scaled scores", tolerance=0.05)
         close(
             student.score_variance(width, std_query, std_key),

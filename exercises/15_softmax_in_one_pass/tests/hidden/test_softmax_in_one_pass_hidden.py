@@ -52,7 +52,7 @@ def test_far_apart_and_empty(student, rng):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @pytest.mark.hint("Are huge scores, short last blocks and L different from S right as well?")
 def test_shapes_sizes_and_blocks(student, rng):
     """Many shapes, huge scores, any block."""
@@ -64,3 +64,21 @@ def test_shapes_sizes_and_blocks(student, rng):
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         wanted = powers @ value / powers.sum(axis=1, keepdims=True)
         close(student.tiled_attention(query, key, value, block), wanted, "the result")
+
+
+@pytest.mark.question("q4")
+@pytest.mark.points(1)
+@pytest.mark.hint("Is every number right for thousands of tokens, with L different from S?")
+def test_long_inputs_of_any_length(student, rng):
+    """Long inputs of any length, in little memory."""
+    seq_len_q, seq_len_kv = (int(length) for length in rng.integers(2600, 3400, size=2))
+    query, key = rng.normal(size=(seq_len_q, 6)), rng.normal(size=(seq_len_kv, 6))
+    value = rng.normal(size=(seq_len_kv, 4))
+    out, peak = student.measure("tiled_attention", query, key, value, 100)
+    assert peak < 32e6, f"at its peak it took {peak / 1e6:.0f} MB, allowed are 32 MB"
+    close(np.shape(out), (seq_len_q, 4), "the shape of the result")
+    for start in range(0, seq_len_q, 256):
+        scores = query[start : start + 256] @ key.T / 6**0.5
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        wanted = powers @ value / powers.sum(axis=1, keepdims=True)
+        close(out[start : start + 256], wanted, f"rows {start} and up")

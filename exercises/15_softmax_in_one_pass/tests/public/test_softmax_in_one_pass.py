@@ -6,6 +6,16 @@ import pytest
 from attncourse.grading.compare import close
 
 
+def attention_of(query, key, value):
+    """Return attention, made for 256 queries at a time."""
+    parts = []
+    for start in range(0, len(query), 256):
+        scores = query[start : start + 256] @ key.T / query.shape[1] ** 0.5
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        parts.append(powers @ value / powers.sum(axis=1, keepdims=True))
+    return np.concatenate(parts)
+
+
 @pytest.mark.question("q1")
 @pytest.mark.points(1)
 @pytest.mark.hint(
@@ -60,6 +70,8 @@ def test_two_blocks_are_one(student, rng):
         np.full(4, -np.inf), np.zeros(4), np.zeros((4, 3)), scores[:, :2], v[:2]
     )
     _, row_sum, acc = student.fold_block(*state, scores[:, 2:], v[2:])
+    close(np.shape(row_sum), (4,), "the shape of row_sum")
+    close(np.shape(acc), (4, 3), "the shape of acc")
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     wanted = powers @ v / powers.sum(axis=1, keepdims=True)
     close(np.asarray(acc) / np.asarray(row_sum)[:, None], wanted, "acc / row_sum")
@@ -104,5 +116,5 @@ def test_memory_stays_small(student, rng):
     """3,072 tokens in less than 32 MB."""
     query, key, value = rng.normal(size=(3, 3072, 8))
     out, peak = student.measure("tiled_attention", query, key, value, 128)
-    assert np.shape(out) == (3072, 8), f"wanted the shape (3072, 8), came {np.shape(out)}"
     assert peak < 32e6, f"at its peak it took {peak / 1e6:.0f} MB, allowed are 32 MB"
+    close(out, attention_of(query, key, value), "the result")

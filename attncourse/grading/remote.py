@@ -14,7 +14,7 @@ from typing import Any
 from attncourse.grading.backends import SandboxError
 from attncourse.grading.cells import Cell
 from attncourse.grading.sandbox import Died, Sandbox, TimedOut
-from attncourse.grading.wire import StudentError, WireError
+from attncourse.grading.wire import StudentError, WireError, encode
 
 __all__ = ["Handle", "RemoteStudent"]
 
@@ -109,6 +109,7 @@ class RemoteStudent:
         self._sandbox: Sandbox | None = None
         self._generation = 0
         self._question = FREE
+        self._heard = False  # the test that runs has had an answer
         self._broken = ""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -144,15 +145,21 @@ class RemoteStudent:
         value = self._request("call", name, args, kwargs)
         assert self._sandbox is not None
         peak, base = self._sandbox.peak_bytes(), self._sandbox.baseline
-        if peak is None or base is None:
+        if base is None:
             backend = self._sandbox.walls.backend
             self._broken = f"the memory of a {backend} worker cannot be seen from outside"
             raise SandboxError(self._broken)
+        if peak is None:  # it could be seen before: the worker has ended right after its reply
+            account = self._accounts[self._question]
+            self._sandbox.kill()
+            self._book_end(account, "died", "the process ended early: right after its reply")
+            raise StudentError(account.notes[-1])
         return value, max(0, peak - base)
 
     def _begin(self, nodeid: str, question: str | None) -> None:
         """Book what follows on a question."""
         self._question = question if question in self._accounts else FREE
+        self._heard = False
 
     def _end(self) -> None:
         """Stop booking on a question."""
@@ -197,6 +204,11 @@ class RemoteStudent:
         except WireError as error:
             self._book_end(account, "died", f"the process sent something unreadable: {error}")
             raise Died(str(error)) from None
+        except Exception as error:
+            # Learner code has run: whatever its reply does to us must not undo its grade.
+            problem = f"{type(error).__name__}: {error}"[:300]
+            self._book_end(account, "died", f"the process sent what cannot be used: {problem}")
+            raise Died(problem) from None
         except BaseException:
             self._sandbox = None
             raise
@@ -262,11 +274,11 @@ class RemoteStudent:
 
     def _report(self, cell: Cell, account: Account, reply: Any, seconds: float) -> None:
         """Keep what a cell's first run gave."""
-        said = reply.get("value") if isinstance(reply.get("value"), dict) else {}
+        said = reply["value"] if reply["ok"] else {"error": reply["text"]}
         if said.get("memory") is True:
             account.status = "memory"
             account.notes.append(f"cell {cell.number} needed more memory than there is")
-        texts = {key: str(said.get(key) or "")[:4096] for key in ("error", "output")}
+        texts = {key: said.get(key, "")[:4096] for key in ("error", "output")}
         self._reports[cell.number] = {**texts, "seconds": seconds}
 
     def _request(
@@ -278,13 +290,25 @@ class RemoteStudent:
         left = self._left(self._question)  # its cells may have used some
         account = self._accounts[self._question]
         request = {"do": do, "name": name, "args": list(args), "kwargs": dict(kwargs), **extra}
+        self._sendable(request)
         try:
             reply = self._ask(request, self._question, left)
         except (TimedOut, Died):
             raise StudentError(account.notes[-1]) from None
-        if reply.get("ok") is True:
+        self._heard = True
+        if reply["ok"]:
             return reply.get("value")
         if reply.get("kind") == "memory":
             account.status = "memory"
             account.notes.append(f"{name} needed more memory than there is")
-        raise StudentError(str(reply.get("text"))[:1000])
+        raise StudentError(reply["text"][:1000])
+
+    def _sendable(self, request: dict[str, Any]) -> None:
+        """Refuse what cannot cross: the learner's doing if the test has had an answer before."""
+        try:
+            encode(request)
+        except (TypeError, ValueError) as error:
+            if not self._heard:
+                raise
+            text = f"what came before cannot be given to {request['name']}: {error}"
+            raise StudentError(text[:1000]) from None

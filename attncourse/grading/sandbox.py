@@ -35,6 +35,38 @@ class Died(Exception):
     """The worker ended by itself; the message says how."""
 
 
+def well_formed(reply: Any, token: str, cell: bool) -> dict[str, Any]:
+    """Return a reply that holds what a reply must, each part of exactly the right type.
+
+    Parameters
+    ----------
+    reply : object
+        What was decoded; an array in place of a text would fail wherever it is compared.
+    token : str
+        Of the request.
+    cell : bool
+        It answers for a cell.
+
+    Raises
+    ------
+    WireError
+        If it does not.
+    """
+    if type(reply) is not dict or type(reply.get("id")) is not str or reply["id"] != token:
+        raise WireError("a reply that answers no request")
+    if type(reply.get("ok")) is not bool:
+        raise WireError("a reply that says neither yes nor no")
+    kinds: dict[str, type] = {"error": str, "output": str, "memory": bool}
+    value = reply.get("value")
+    if not reply["ok"]:
+        kinds, value = {"text": str, "kind": str}, {"kind": "", **reply}
+    elif not cell:
+        return reply
+    if type(value) is not dict or any(type(value.get(key)) is not kinds[key] for key in kinds):
+        raise WireError("a reply with parts of the wrong kind")
+    return reply
+
+
 class Sandbox:
     """One worker behind its walls.
 
@@ -157,9 +189,7 @@ class Sandbox:
             size = frame_size(self._read(FRAME.size, deadline), self.limits)
             self.received += size
             reply = decode(self._read(size, deadline), self.limits)
-            if not isinstance(reply, dict) or reply.get("id") != token:
-                raise WireError("a reply that answers no request")
-            return reply
+            return well_formed(reply, token, request.get("do") == "cell")
         except BaseException:
             self.kill()
             raise

@@ -426,3 +426,79 @@ def test_our_own_failure_is_kept_apart(bwrap):
     with pytest.raises(SandboxError):
         student.anything()
     assert student._broken == "no walls today"
+
+
+FORGE = (
+    "import gc, os, numpy as np\nfrom attncourse.grading.worker import Channel\n"
+    "channel = next(thing for thing in gc.get_objects() if isinstance(thing, Channel))\n"
+    "honest = channel.send\n"
+)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "m['id'] = np.zeros(2)",
+        "m['ok'] = np.ones(2)",
+        "m.update(ok=False, kind=np.zeros(2), text='x')",
+        "m.update(ok=False, kind='memory', text=np.zeros(2))",
+        "m['value'] = {'error': np.zeros(2), 'output': '', 'memory': False}",
+        "m['value'] = {'error': '', 'output': np.zeros(2), 'memory': False}",
+        "m['value'] = {'error': '', 'output': '', 'memory': np.zeros(2)}",
+        "m['value'] = np.zeros(2)",
+    ],
+)
+def test_an_array_in_place_of_a_text_is_the_learners_fault(bwrap, lie):
+    source = f"{FORGE}def send(m):\n    {lie}\n    honest(m)\nchannel.send = send"
+    student = remote(Cell(1, source, "q1"), Cell(2, ONE.source, "q2"))
+    assert on(student, "q2", lambda: student.good(1)) == 2
+    assert student._statuses()["q1"].status == "died"
+    assert not student._broken
+    student._close()
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), RecursionError("deep"), KeyError("x")])
+def test_whatever_a_reply_does_to_us_is_booked_on_the_question(bwrap, monkeypatch, error):
+    def fail(data, limits=None):
+        raise error
+
+    student = remote()
+    assert on(student, "q1", lambda: student.good(1)) == 2
+    box = student._sandbox
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "decode", fail)
+        with pytest.raises(StudentError, match=type(error).__name__):
+            on(student, "q1", lambda: student.good(1))
+    assert student._statuses()["q1"].status == "died"
+    assert box.process.poll() is not None
+    assert on(student, "q2", lambda: student.good(1)) == 2
+    student._close()
+
+
+def test_a_worker_that_leaves_after_its_reply_has_died(bwrap):
+    source = f"{FORGE}def f():\n    return 1\ndef send(m):\n    honest(m)\n"
+    source += "    if m.get('value') == 1:\n        os._exit(0)\nchannel.send = send"
+    student = remote(Cell(1, source, "q1"))
+
+    peak = Sandbox.peak_bytes
+
+    def late(self):
+        time.sleep(0.5)
+        return peak(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sandbox, "peak_bytes", late)
+        with pytest.raises(StudentError, match="right after its reply"):
+            on(student, "q1", lambda: student.measure("f"))
+    assert student._statuses()["q1"].status == "died"
+    assert not student._broken
+    student._close()
+
+
+def test_what_cannot_be_sent_is_the_learners_fault_only_after_an_answer(bwrap):
+    student = remote(Cell(1, "def f(x=None):\n    return ['text']", "q1"))
+    with pytest.raises(TypeError, match="dtype"):
+        on(student, "q1", lambda: student.f(np.array(["text"])))
+    with pytest.raises(StudentError, match="came before"):
+        on(student, "q1", lambda: student.f(np.array(student.f())))
+    student._close()

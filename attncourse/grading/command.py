@@ -14,6 +14,7 @@ from typing import Any
 __all__ = ["add_command"]
 
 BACKENDS = ("bwrap", "docker", "podman", "user", "none")
+NO_WALLS = 3  # exit status of `grade one` if no worker starts: no learner code has run then
 
 
 def add_command(subparsers: Any) -> None:
@@ -67,10 +68,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-factor", type=float, default=1.0, help="for a slow machine")
 
 
-def _fail(error: object) -> int:
+def _fail(error: object, status: int = 2) -> int:
     """Say what is wrong with the order itself."""
     print(f"attncourse grade: {error}", file=sys.stderr)
-    return 2
+    return status
 
 
 def _seed(path: str | None) -> int | None:
@@ -120,14 +121,18 @@ def _one(arguments: argparse.Namespace) -> int:
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import walls_for
     from attncourse.grading.grade import Job, grade
+    from attncourse.grading.sandbox import Sandbox
 
     try:
         exercise = _exercise(arguments)
         backend = _backend(arguments)
+        walls = walls_for(exercise, backend, arguments.image, arguments.time_factor)
+        Sandbox(walls, exercise.callables).kill()  # try the walls before learner code runs
         data, seed = Path(arguments.notebook).read_bytes(), _seed(arguments.seed_file)
-    except (SandboxError, OSError, ValueError) as error:
+    except SandboxError as error:
+        return _fail(error, NO_WALLS)
+    except (OSError, ValueError) as error:
         return _fail(error)
-    walls = walls_for(exercise, backend, arguments.image, arguments.time_factor)
     name = Path(arguments.notebook).stem
     result = grade(
         Job(name, data, str(exercise.path), walls, seed, time_factor=arguments.time_factor)

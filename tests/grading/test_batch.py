@@ -18,7 +18,7 @@ import pytest
 from attncourse import cli
 from attncourse.grading import batch as batch_module
 from attncourse.grading import jobs as jobs_module
-from attncourse.grading.backends import Walls
+from attncourse.grading.backends import SandboxError, Walls
 from attncourse.grading.batch import Batch, Options
 from attncourse.grading.exercise import load
 from attncourse.grading.grade import Job, grade
@@ -400,3 +400,13 @@ def test_what_a_cluster_cannot_do_is_an_error_not_a_zero(options, monkeypatch):
 
     monkeypatch.setattr(batch_module, "local", failing)
     assert points(ready(options).run())["ana"] == (None, "grader_error")
+
+
+def test_walls_that_do_not_stand_have_a_status_of_their_own(exercise, tmp_path, monkeypatch):
+    def fallen(*_, **__):
+        raise SandboxError("no walls today")
+
+    (tmp_path / "nb.ipynb").write_bytes(mini.answers())
+    monkeypatch.setattr("attncourse.grading.sandbox.Sandbox._start", fallen)
+    words = ["grade", "one", str(tmp_path / "nb.ipynb"), "--exercise", str(exercise)]
+    assert cli.main([*words, "--backend", "none", "--i-trust-these-submissions"]) == 3

@@ -4,6 +4,7 @@ import csv
 import html.parser
 import io
 import json
+import subprocess
 import zipfile
 from fractions import Fraction
 
@@ -197,14 +198,31 @@ def test_the_autograder_is_whole_and_always_the_same(spec, tmp_path):
     assert "exercise/tests/hidden/test_hidden.py" in names
     assert run.external_attr >> 16 & 0o111
     assert '"score": 0' not in script
-    import subprocess
-
     for name, text in (
         ("run", script),
         ("setup", zipfile.ZipFile(io.BytesIO(data)).read("setup.sh").decode()),
     ):
         (tmp_path / name).write_text(text)
         assert subprocess.run(["bash", "-n", tmp_path / name], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "asked", "ends"), [(0, ["bwrap"], 0), (1, ["bwrap"], 1), (3, ["bwrap", "user"], 0)]
+)
+def test_only_walls_that_do_not_stand_lead_to_weaker_ones(spec, tmp_path, first, asked, ends):
+    with zipfile.ZipFile(io.BytesIO(autograder(spec))) as archive:
+        script = archive.read("run_autograder").decode()
+    grader = tmp_path / "grader"
+    grader.write_text(f"#!/bin/bash\necho $5 >>{tmp_path}/asked\n[ $5 = user ] || exit {first}\n")
+    grader.chmod(0o755)
+    (tmp_path / "submission").mkdir()
+    (tmp_path / "source").mkdir()
+    script = script.replace("/opt/attncourse/bin/attncourse", str(grader))
+    script = script.replace("/autograder/", f"{tmp_path}/")
+    script = script.replace("/tmp/attncourse.log", f"{tmp_path}/log")
+    done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+    assert done.returncode == ends
+    assert (tmp_path / "asked").read_text().split() == asked
 
 
 def test_an_exercise_travels_and_arrives_the_same(exercise, monkeypatch, tmp_path):

@@ -95,27 +95,58 @@ def _size(value: Any) -> int:
     return sum(map(_size, value.values())) if isinstance(value, dict) else 1
 
 
-def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, str]) -> bool:
-    """Ask a mistake what the learner was asked; say whether all answers are the same."""
-    calls, compared = Calls(space, arrays), 0
+def _can_replay(trace: list[Asked]) -> bool:
+    """Say whether a mistake may be asked what a test asked."""
+    # Arguments may come from the learner (the state of a loop): never take large ones.
+    return all(
+        asked.do in _REPLAYED and not asked.broken and _size(asked.args) <= MOST_NUMBERS
+        for asked in trace
+    )
+
+
+def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, str]) -> bool | None:
+    """Ask a mistake what a test asked the learner.
+
+    Returns
+    -------
+    bool or None
+        False if an answer differs, True if all are the same, None if no number was compared.
+    """
+    calls, compared = Calls(space, arrays), False
     for asked in trace:
-        # Arguments may come from the learner (the state of a loop): never take large ones.
-        if asked.failed or asked.do not in _REPLAYED or _size(asked.args) > MOST_NUMBERS:
-            return False
         try:
             given = getattr(calls, asked.do)(*asked.args)
         except StudentError:
+            # Both fail here: nothing differs, and no call can follow.
+            return (compared or None) if asked.failed else False
+        if asked.failed:
             return False
         if asked.do == "new":
             continue
         if not same(asked.given, given):
             return False
-        compared += 1
-    return compared > 0
+        compared = True
+    return compared or None
+
+
+def _fits(mistake: Mistake, spec: Spec, rows: Sequence[Any]) -> set[str]:
+    """Return the failed tests whose output a mistake gives; none if it differs on any test."""
+    found: set[str] = set()
+    with np.errstate(all="ignore"):
+        space = mistake.namespace()
+        for row in rows:
+            if not _can_replay(row.trace):
+                continue
+            equal = _equals(row.trace, space, spec.callables)
+            if equal is False:
+                return set()
+            if equal and row.outcome == "failed":
+                found.add(row.nodeid)
+    return found
 
 
 def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
-    """Find the mistake that an answer equals, for each failed test.
+    """Find the one mistake that the answer of a question equals.
 
     Parameters
     ----------
@@ -127,23 +158,19 @@ def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
     Returns
     -------
     dict of str to Mistake
-        Failed test -> the mistake; where several fit, the one that fits most tests. The results'
+        Failed test -> the mistake. A mistake is named only if it gives the output of every test of
+        its question that can be run again, and only if no other does so too. The results'
         `mistake` is set as well.
     """
-    failed = {row.question for row in results if row.outcome == "failed"}
-    fits: list[tuple[set[str], Mistake]] = []
-    for mistake in read_answers(spec, "wrong") if failed else ():
-        if mistake.question not in failed:
-            continue
-        own = [row for row in results if row.question == mistake.question]
-        with np.errstate(all="ignore"):
-            space = mistake.namespace()
-            same_on = {row.nodeid for row in own if _equals(row.trace, space, spec.callables)}
-        fits.append((same_on, mistake))
-    fits.sort(key=lambda fit: -len(fit[0]))
     named: dict[str, Mistake] = {}
-    for row in results:
-        found = next((m for tests, m in fits if row.nodeid in tests), None)
-        if row.outcome == "failed" and found is not None:
-            named[row.nodeid], row.mistake = found, found.name
+    for question in {row.question for row in results if row.outcome == "failed"}:
+        rows = [row for row in results if row.question == question]
+        own = [each for each in read_answers(spec, "wrong") if each.question == question]
+        fits = [(each, tests) for each in own if (tests := _fits(each, spec, rows))]
+        if len(fits) != 1:
+            continue
+        ((mistake, tests),) = fits
+        for row in rows:
+            if row.nodeid in tests:
+                named[row.nodeid], row.mistake = mistake, mistake.name
     return named

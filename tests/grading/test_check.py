@@ -227,3 +227,53 @@ def test_the_books_example_is_what_the_check_says(exercise):
     page = (ROOT / "book" / "exercises.md").read_text(encoding="utf-8")
     example = page.split("```text\n")[1].split("\n```")[0]
     assert str(exercise.check("q4", namespace={"attention": unscaled})) == example
+
+
+def lookup_at(place):
+    return lambda query, keys, values: values[place]
+
+
+def fixed_sharpness(query, keys, values, sharpness):
+    return softmax(0.5 * (keys @ query)) @ values
+
+
+def no_leak(before, after, changed):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("number", "question", "names"),
+    [
+        ("03", "q1", {"hard_lookup": lookup_at(0)}),
+        ("03", "q1", {"hard_lookup": lookup_at(-1)}),
+        ("03", "q3", {"soft_lookup": fixed_sharpness}),
+        ("07", "q5", {"leaking_positions": no_leak}),
+    ],
+)
+def test_a_constant_is_no_known_mistake(number, question, names):
+    """One equal output may be chance: a mistake is named if it equals all outputs."""
+    report = Exercise(number).check(question, namespace=names)
+    assert not report.passed
+    assert "Known mistake" not in str(report)
+
+
+def test_a_question_gets_one_mistake_at_most():
+    def masked_attention(query, key, value, allowed):
+        scores = allowed * (query @ key.T) / np.sqrt(query.shape[1])
+        if not allowed.any(axis=1).all():
+            scores = np.where(allowed, scores, -np.inf)
+        with np.errstate(invalid="ignore"):
+            return softmax(scores) @ value
+
+    said = str(Exercise("07").check("q4", namespace={"masked_attention": masked_attention}))
+    assert said.count("✗") == 2
+    assert "Known mistake" not in said
+
+
+def test_what_np_where_gives_is_no_list_of_positions():
+    def leaking_positions(before, after, changed):
+        return np.where(np.abs(after - before).max(axis=1)[:changed] > 1e-9)
+
+    report = Exercise("07").check("q5", namespace={"leaking_positions": leaking_positions})
+    assert not report.passed
+    assert "the positions that leak: wanted the shape (2,), came (1, 2)" in str(report)

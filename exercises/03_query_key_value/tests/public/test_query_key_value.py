@@ -5,7 +5,7 @@ import pytest
 
 from attncourse.grading.compare import close
 
-QUERY = np.array([1.0, 0.0])
+QUERY, OTHER = np.array([1.0, 0.0]), np.array([-1.0, 1.0])
 KEYS = np.array([[0.0, 1.0], [3.0, 0.0], [1.0, 1.0]])
 VALUES = np.array([[10.0, 0.0, 1.0], [20.0, 5.0, 2.0], [30.0, 7.0, 3.0]])
 
@@ -24,7 +24,9 @@ def weights_of(scores):
 )
 def test_the_best_key_gives_its_value(student):
     """The value of the best key comes out."""
-    close(student.hard_lookup(QUERY, KEYS, VALUES), VALUES[1], "the value")
+    came = [student.hard_lookup(query, KEYS, VALUES) for query in (QUERY, OTHER)]
+    close(came[0], VALUES[1], "the value")
+    close(came[1], VALUES[0], "the value for the query (-1, 1)")
 
 
 @pytest.mark.question("q2")
@@ -60,8 +62,10 @@ def test_two_scores_by_hand(student):
 )
 def test_scores_are_sharpened_before_softmax(student):
     """Sharpness 2 multiplies the scores before softmax."""
-    wanted = weights_of(2.0 * (KEYS @ QUERY)) @ VALUES
-    close(student.soft_lookup(QUERY, KEYS, VALUES, 2.0), wanted, "the mixed value")
+    came = [student.soft_lookup(QUERY, KEYS, VALUES, sharpness) for sharpness in (2.0, 0.25)]
+    for out, sharpness in zip(came, (2.0, 0.25), strict=True):
+        wanted = weights_of(sharpness * (KEYS @ QUERY)) @ VALUES
+        close(out, wanted, f"the mixed value for the sharpness {sharpness:g}")
 
 
 @pytest.mark.question("q4")

@@ -182,7 +182,7 @@ def _decode(
     own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
     stop = min(seq_len_kv, int(ends.max()) if ends.numel() else 0)
     first = 0
-    if options.window_size is not None and stop:
+    if options.window_size is not None and stop and own.numel():
         first = max(0, int(own.min()) - options.window_size + 1)
     for number, cols in enumerate(tiles.blocks(first, stop, options.split)):
         k, v = (block.to(q.dtype) for block in read(cols))  # (B, Hkv, s, E), (B, Hkv, s, Ev)

@@ -8,6 +8,7 @@ backward pass draws it again instead of storing it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ def philox(counter: tuple[Any, Any, Any, Any], seed: int) -> tuple[Any, Any, Any
     **Source:** Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.
     """
     c0, c1, c2, c3 = counter
+    seed = int(seed)
     key0, key1 = seed & _LOW, (seed >> 32) & _LOW
     for _ in range(10):
         product0, product1 = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
@@ -85,7 +87,7 @@ def keep(
     shape = tuple(like.shape)
     row0, col0 = (rows.start if rows else 0), (cols.start if cols else 0)
     num_heads = shape[-3] if len(shape) > 2 else 1
-    batch = int(np.prod(shape[:-3], dtype=np.int64))
+    batch = math.prod(shape[:-3])
     counter = (
         _count(like, col0, shape[-1]),
         _count(like, row0, shape[-2])[:, None],

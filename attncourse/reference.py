@@ -115,7 +115,7 @@ def attention(
     _validate.options(dropout_p, is_causal, scale, causal_align, window_size, softcap, dropout_seed)
     q, k, v = (_float64(array) for array in (query, key, value))
     (seq_len_q, width), seq_len_kv = q.shape[-2:], k.shape[-2]
-    scale = 1 / np.sqrt(width) if scale is None else scale
+    scale = 1 / np.sqrt(width) if scale is None else float(scale)
     shape = (*q.shape[:-1], seq_len_kv)
     added, visible = _masks(attn_mask, allowed, shape)
     slopes = None if alibi_slopes is None else np.broadcast_to(_float64(alibi_slopes), shape[:-2])

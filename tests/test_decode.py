@@ -182,3 +182,8 @@ def test_a_bad_table_is_named(table, lengths, error, words):
     query = torch.randn(1, 4, 1, 8)
     with pytest.raises(error, match=words):
         paged_decode(query, cache.key_pages, cache.value_pages, torch.tensor(table), lengths)
+
+
+def test_no_new_tokens_under_a_window_give_an_empty_answer():
+    keys = torch.randn(1, 2, 3, 4)
+    assert decode(torch.randn(1, 2, 0, 4), keys, keys, window_size=2).shape == (1, 2, 0, 4)

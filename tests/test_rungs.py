@@ -4,6 +4,7 @@ import inspect
 import itertools
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -274,6 +275,52 @@ def test_nan_where_nothing_looks_reaches_no_gradient(rung):
 
 
 @pytest.mark.parametrize("rung", GRAD)
+@pytest.mark.parametrize(
+    ("num_q", "align", "window_size", "blind"),
+    [(6, "bottom_right", None, 0), (6, "top_left", 2, 5)],
+    ids=["before-the-first-key", "past-the-window"],
+)
+def test_nan_in_a_query_that_causality_blinds(rung, num_q, align, window_size, blind):
+    arrays = [torch.from_numpy(a) for a in make(num_q, 3, lead=(1, 2))]
+    options = {"is_causal": True, "causal_align": align, "window_size": window_size}
+    grads = []
+    for junk in (0.0, torch.nan):
+        tensors = [a.clone() for a in arrays]
+        tensors[0][..., blind, :] = junk
+        tensors = [a.requires_grad_() for a in tensors]
+        attncourse.attention(*tensors, rung=rung.name, **options).square().sum().backward()
+        grads.append([a.grad for a in tensors])
+    for clean, spoiled in zip(*grads, strict=True):
+        torch.testing.assert_close(spoiled, clean)
+
+
+@pytest.mark.parametrize("rung", GRAD)
+def test_second_derivatives_are_right_or_refused(rung):
+    tensors = [torch.from_numpy(a).requires_grad_() for a in make(3, 4, lead=(2,), gain=1.0)]
+    call = lambda q: attncourse.attention(q, *tensors[1:], rung=rung.name).sum()  # noqa: E731
+    query = tensors[0].detach()
+    if rung.name == "recompute":
+        with pytest.raises(RuntimeError, match="no second derivatives; take rung='batched'"):
+            torch.autograd.functional.hessian(call, query)
+        return
+    plain = lambda q: (  # noqa: E731
+        (q @ tensors[1].mT * 8**-0.5).softmax(-1) @ tensors[2]
+    ).sum()
+    expected = torch.autograd.functional.hessian(plain, query)
+    torch.testing.assert_close(torch.autograd.functional.hessian(call, query), expected)
+
+
+@pytest.mark.parametrize("rung", RUNGS)
+def test_numbers_of_any_kind_are_taken_as_pythons(rung):
+    arrays = make(4, 5)
+    for scale in (np.float32(0.5), Fraction(1, 2)):
+        check(rung, arrays, scale=scale)
+    check(rung, arrays, is_causal=True, window_size=2**70)
+    if has(rung, "dropout_seed"):
+        check(rung, arrays, dropout_p=0.5, dropout_seed=np.uint64(2**64 - 1))
+
+
+@pytest.mark.parametrize("rung", GRAD)
 def test_gradients_by_finite_differences(rung):
     tensors = [torch.from_numpy(a).requires_grad_() for a in make(3, 4, lead=(2,), gain=1.0)]
     options = {"is_causal": True, "rung": rung.name}
@@ -415,9 +462,11 @@ def test_a_rungs_source_is_what_a_chapter_shows():
 COMPILED_AT_ONCE = """
 import torch
 import attncourse
-ask = lambda q, rung: attncourse.attention(q, q, q, is_causal=True, rung=rung)
+ask = lambda q, rung: attncourse.attention(
+    q, q, q, is_causal=True, rung=rung, dropout_p=0.5, dropout_seed=3
+)
 q = torch.randn(1, 2, 5, 8)
-for rung in ("auto", "batched"):
+for rung in ("auto", "batched", "recompute"):
     whole = torch.compile(lambda q: ask(q, rung), fullgraph=True, backend="eager")
     torch.testing.assert_close(whole(q), ask(q, rung))
 """

@@ -57,7 +57,7 @@ class Options:
     @property
     def is_heavy(self) -> bool:
         """Tell whether a tile needs room for more than scores and weights."""
-        return self.softcap > 0 or self.dropout_p > 0
+        return self.softcap > 0 or self.dropout_p > 0 or self.window_size > 0
 
 
 def is_folded(attn_mask: Tensor | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse import _validate, scores
+from attncourse import _validate, masks, scores
 from attncourse.rungs._ladder import FEATURES, LADDER, Rung
 
 _AUTO = {"numpy": ("matmul", "batched"), "torch": ("sdpa", "recompute", "batched")}
@@ -64,6 +64,7 @@ def checked_call(query: Any, key: Any, value: Any, **given: Any) -> dict[str, An
     _validate.dtypes(query, key, value)
     _validate.shapes(query, key, value, given["enable_gqa"])
     _validate.options(**given)
+    _as_plain_numbers(given, query.shape[-2] + key.shape[-2])
     if given["attn_mask"] is not None:
         given["attn_mask"] = _alike(given["attn_mask"], query)
         _validate.mask(given["attn_mask"], (*query.shape[:-1], key.shape[-2]))
@@ -158,15 +159,42 @@ def run(
         )
     if "dropout_p" in call and "dropout_seed" in rung.features:
         call.setdefault("dropout_seed", _fresh_seed(query))
-    if "grad" in needs and "attn_mask" in call:
-        rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
-        query = scores.drop_blind(query, scores.allowed(query, rows, cols, call["attn_mask"]))
+    if "grad" in needs:
+        query = _without_blind_rows(query, key.shape[-2], call)
     function = getattr(rung.function, "__wrapped__", rung.function)  # says so if torch is missing
     convert = _to_numpy if rung.library == "numpy" else _to_torch
     result = function(*map(convert, (query, key, value)), **_each(convert, call))
     if isinstance(result, tuple):
         return _give_back(result[0], query), _give_back(result[1], query, keep_dtype=True)
     return _give_back(result, query)
+
+
+def _as_plain_numbers(given: dict[str, Any], longest: int) -> None:
+    """Turn fractions and NumPy scalars into Python's numbers; no window need be longer."""
+    for name in ("dropout_p", "scale", "softcap"):
+        if given[name] is not None:
+            given[name] = float(given[name])
+    if given["window_size"] is not None:
+        given["window_size"] = min(int(given["window_size"]), max(longest, 1))
+    if given["dropout_seed"] is not None:
+        given["dropout_seed"] = int(given["dropout_seed"])
+
+
+def _without_blind_rows(query: Any, seq_len_kv: int, call: dict[str, Any]) -> Any:
+    """Zero the queries that the mask, or causality, leaves without a key.
+
+    Their scores are hidden, but a NaN in them would still reach the gradients of the keys.
+    """
+    seq_len_q = query.shape[-2]
+    rows, cols = slice(0, seq_len_q), slice(0, seq_len_kv)
+    if "attn_mask" in call:
+        query = scores.drop_blind(query, scores.allowed(query, rows, cols, call["attn_mask"]))
+    if "is_causal" in call:
+        shift = masks.offset(seq_len_q, seq_len_kv, call.get("causal_align", "top_left"))
+        own = scores.gap(query, rows, slice(0, 1), shift)  # (L, 1), a position among the keys
+        oldest = own - call.get("window_size", seq_len_q + seq_len_kv) + 1
+        query = scores.drop_blind(query, (own >= 0) & (oldest < seq_len_kv))
+    return query
 
 
 def _each(convert: Any, call: dict[str, Any]) -> dict[str, Any]:

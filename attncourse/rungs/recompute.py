@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from attncourse import dropout, masks, softmax, tiles
 from attncourse import scores as order
@@ -128,9 +127,10 @@ class _Recompute(torch.autograd.Function):
         return out.to(query.dtype), lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad_out: Tensor | None, grad_lse: Tensor | None) -> tuple[Any, ...]:
         """Walk over the same tiles, and add up what each sends to its rows and columns."""
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            raise RuntimeError("rung 'recompute' has no second derivatives; take rung='batched'")
         query, key, value, attn_mask, slopes, out, lse = ctx.saved_tensors
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out.to(out.dtype)
         average = (grad_out * out).sum(-1, keepdim=True)  # (..., H, L, 1)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from attncourse.grading.bounds import bounded_memory
 from attncourse.grading.grade import Job, grade
 from attncourse.grading.jobs import Outcome, job_from_text, job_to_text
 from attncourse.grading.packing import exercise_files, pack, unpack
@@ -40,7 +41,8 @@ def grade_there(text: str, exercise: bytes) -> str:
         The result as JSON.
     """
     job = job_from_text(text)
-    return json.dumps(grade(replace(job, exercise=str(unpack(exercise)))))
+    with bounded_memory():
+        return json.dumps(grade(replace(job, exercise=str(unpack(exercise)))))
 
 
 def _connect(stack: contextlib.ExitStack, workers: int, address: str) -> Any:

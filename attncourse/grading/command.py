@@ -120,6 +120,7 @@ def _one(arguments: argparse.Namespace) -> int:
     """Grade one notebook."""
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import walls_for
+    from attncourse.grading.bounds import bounded_memory
     from attncourse.grading.grade import Job, grade
     from attncourse.grading.sandbox import Sandbox
 
@@ -134,9 +135,9 @@ def _one(arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         return _fail(error)
     name = Path(arguments.notebook).stem
-    result = grade(
-        Job(name, data, str(exercise.path), walls, seed, time_factor=arguments.time_factor)
-    )
+    job = Job(name, data, str(exercise.path), walls, seed, time_factor=arguments.time_factor)
+    with bounded_memory():
+        result = grade(job)
     if arguments.gradescope and result["points"] is not None:
         from attncourse.grading.gradescope import results_json
         from attncourse.grading.store import write_atomically

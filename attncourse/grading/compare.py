@@ -54,6 +54,10 @@ def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None
 
 def _array(came: Any, what: str) -> np.ndarray:
     """Return a value as an array of numbers."""
+    if not isinstance(came, str) and _holds_text(
+        came
+    ):  # an array of texts takes the longest one's room for each of them
+        raise AssertionError(f"{what}: wanted an array of numbers, came a list with text in it")
     try:
         found = np.asarray(came)
     except ValueError:
@@ -62,6 +66,13 @@ def _array(came: Any, what: str) -> np.ndarray:
         kind = type(came).__name__
         raise AssertionError(f"{what}: wanted an array of numbers, came a {kind}")
     return found
+
+
+def _holds_text(came: Any) -> bool:
+    """Tell whether a text stands in a list, however deep."""
+    if isinstance(came, (list, tuple)):
+        return any(map(_holds_text, came))
+    return isinstance(came, str)
 
 
 def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) -> None:

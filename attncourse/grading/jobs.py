@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attncourse.grading.backends import Walls
+from attncourse.grading.bounds import bounded_memory
 from attncourse.grading.grade import Job, grade
 
 __all__ = ["Outcome", "job_from_text", "job_to_text", "local"]
@@ -55,7 +56,10 @@ def serve() -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 1)
     for line in sys.stdin:
-        replies.write(json.dumps(grade(job_from_text(line))) + "\n")
+        job = job_from_text(line)
+        with bounded_memory():
+            result = grade(job)
+        replies.write(json.dumps(result) + "\n")
         replies.flush()
 
 

@@ -255,6 +255,22 @@ IN_CELLS = {
     "deep-and-wide": at_call(
         "deep = []\nfor _ in range(100_000): deep = [deep]\nreturn [deep, [0] * 10_000_000]"
     ),
+    "texts-that-grow": at_call("return ['x' * 1_500_000] + [''] * 400"),
+    "array-for-an-id": at_call(
+        "import numpy\nsend = channel.send\n"
+        "channel.send = lambda m: send({**m, 'id': numpy.zeros(2)})",
+        head=CHANNEL,
+    ),
+    "array-for-a-message": at_call(
+        "import numpy\nsend = channel.send\n"
+        "channel.send = lambda m: send("
+        "{**m, 'ok': False, 'kind': numpy.zeros(2), 'text': numpy.zeros(2)})",
+        head=CHANNEL,
+    ),
+    "array-for-a-cells-output": at_start(
+        CHANNEL + "import numpy\nsend = channel.send\n"
+        "channel.send = lambda m: send({**m, 'value': {'error': numpy.zeros(2)}})"
+    ),
     "giant-integer": at_call("return 1 << (1 << 24)"),
     "endless-list": at_call(
         "return Endless()",

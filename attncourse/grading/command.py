@@ -108,12 +108,13 @@ def _backend(arguments: argparse.Namespace) -> str:
 
 def _exercise(arguments: argparse.Namespace) -> Any:
     """Load the exercise, with its private tests if there are some."""
-    from attncourse.grading.exercise import load
+    from attncourse.grading.exercise import load, load_to_grade
     from attncourse.grading.packing import with_private_tests
 
+    if not arguments.private_dir:
+        return load_to_grade(arguments.exercise)
     found = load(arguments.exercise)
-    private = arguments.private_dir
-    return load(with_private_tests(found.path, private)) if private else found
+    return load_to_grade(with_private_tests(found.path, arguments.private_dir))
 
 
 def _one(arguments: argparse.Namespace) -> int:
@@ -269,12 +270,12 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _gradescope(arguments: argparse.Namespace) -> int:
     """Make a Gradescope autograder."""
-    from attncourse.grading.exercise import load
+    from attncourse.grading.exercise import load_to_grade
     from attncourse.grading.gradescope import autograder
     from attncourse.grading.store import write_atomically
 
     try:
-        bundle = autograder(load(arguments.exercise))
+        bundle = autograder(load_to_grade(arguments.exercise))
     except ValueError as error:
         return _fail(error)
     write_atomically(arguments.out, bundle)

@@ -15,7 +15,7 @@ from typing import Any
 
 from attncourse.grading.points import exact
 
-__all__ = ["ExerciseError", "Question", "Spec", "folders", "load"]
+__all__ = ["ExerciseError", "Question", "Spec", "folders", "load", "load_to_grade"]
 
 SCHEMA = 1
 _KNOWN = {"schema", "id", "title", "minutes", "questions", "callables", "sandbox", "late"}
@@ -101,10 +101,12 @@ def folders() -> list[Path]:
     Returns
     -------
     list of Path
-        `$ATTNCOURSE_EXERCISES` first, then the installed package's, then the repository's.
+        `$ATTNCOURSE_EXERCISES` first, then `exercises` in the current folder, then the installed
+        package's, then the repository's.
     """
     own = os.environ.get("ATTNCOURSE_EXERCISES")
-    places = [*([Path(own)] if own else []), _PACKAGE / "exercises", _PACKAGE.parent / "exercises"]
+    places = [*([Path(own)] if own else []), Path("exercises")]
+    places += [_PACKAGE / "exercises", _PACKAGE.parent / "exercises"]
     return [place for place in places if place.is_dir()]
 
 
@@ -155,6 +157,33 @@ def load(where: str | os.PathLike[str]) -> Spec:
         real_package=bool(settings.get("sandbox", {}).get("attncourse", False)),
         test_cells=_test_cells(path / "source.ipynb"),
     )
+
+
+def load_to_grade(where: str | os.PathLike[str]) -> Spec:
+    """Read an exercise that can be graded: one whose hidden tests are here.
+
+    Parameters
+    ----------
+    where : path or str
+        As for `load`.
+
+    Returns
+    -------
+    Spec
+
+    Raises
+    ------
+    ExerciseError
+        If `tests/hidden` holds no test, as in the package that learners install.
+    """
+    spec = load(where)
+    if not any((spec.path / "tests" / "hidden").glob("**/test_*.py")):
+        raise ExerciseError(
+            f"{spec.id} has no hidden tests in {spec.path}, so it cannot be graded here; the "
+            "package that learners install leaves them out: clone the repository and name its "
+            f"folder exercises/{spec.id}, or give your own tests with --private-dir"
+        )
+    return spec
 
 
 def _check(settings: dict[str, Any], path: Path) -> None:

@@ -1,6 +1,7 @@
 """Writing an exercise: start, lint, build, and the command line for all of it."""
 
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -183,6 +184,44 @@ def test_exercises_are_found_by_number_in_ones_own_folder(folder, monkeypatch):
     assert folders()[0] == folder.parent
     assert load("21").path == folder.resolve()
     assert load("03").id == "03_query_key_value"
+
+
+def test_the_guides_commands_find_the_exercise_beside_them(tmp_path, monkeypatch, capsys):
+    """After `exercise new exercises/21_my_topic` the id alone is enough."""
+    monkeypatch.chdir(tmp_path)
+    assert command(capsys, "exercise", "new", "exercises/21_my_topic")[0] == 0
+    status, said = command(capsys, "exercise", "kills", "21_my_topic")
+    assert (status, "| q1 | Sums, not averages |" in said) == (0, True)
+    assert load("21_my_topic").path == tmp_path / "exercises" / "21_my_topic"
+
+
+def test_the_guides_example_of_a_test_passes_lint(folder):
+    guide = (Path(__file__).resolve().parents[2] / "book/instructor_guide.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    (folder / "tests/public/test_public.py").write_text(example, encoding="utf-8")
+    assert lint(load(folder)) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["grade", "one", "nb.ipynb"],
+        ["grade", "batch", "in", "--out", "out"],
+        ["grade", "gradescope", "--out", "autograder.zip"],
+    ],
+)
+def test_grading_without_hidden_tests_is_refused(folder, words, tmp_path, monkeypatch, capsys):
+    """The installed package holds no hidden tests: nobody may be graded by the public ones."""
+    shutil.rmtree(folder / "tests/hidden")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "nb.ipynb").write_text("{}")
+    status, said = command(capsys, *words, "--exercise", str(folder))
+    assert status == 2
+    assert "21_my_topic has no hidden tests" in said
+    assert "clone the repository" in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_student_notebook_loses_solutions_and_keeps_the_rest(folder):

@@ -132,24 +132,38 @@ class RemoteStudent:
         return grads
 
     def measure(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, int]:
-        """Return a call's result and the memory it took, as seen from outside the worker.
+        """Return a call's result and the memory that this call took, seen from outside the worker.
 
         Returns
         -------
         value : object
             The result.
         peak_bytes : int
-            Largest resident memory of the worker so far, less what it had before any cell ran.
+            Largest resident memory of the worker during the call, less what it had before: what
+            the notebook imported or made earlier does not count.
+
+        Notes
+        -----
+        Where the kernel does not let us start the peak again, a fresh worker is measured. Its peak
+        includes what its cells had and gave back.
         """
+        self._left(self._question)
         self._prepare()
+        assert self._sandbox is not None
+        if self._sandbox.baseline is not None and not self._sandbox.reset_peak():
+            self._close()
+            self._prepare()
+        base = self._sandbox.resident_bytes()
         value = self._request("call", name, args, kwargs)
         assert self._sandbox is not None
-        peak, base = self._sandbox.peak_bytes(), self._sandbox.baseline
-        if base is None:
+        peak = self._sandbox.peak_bytes()
+        if self._sandbox.baseline is None:
             backend = self._sandbox.walls.backend
             self._broken = f"the memory of a {backend} worker cannot be seen from outside"
             raise SandboxError(self._broken)
-        if peak is None:  # it could be seen before: the worker has ended right after its reply
+        if (
+            peak is None or base is None
+        ):  # it could be seen before: the worker has ended right after its reply
             account = self._accounts[self._question]
             self._sandbox.kill()
             self._book_end(account, "died", "the process ended early: right after its reply")

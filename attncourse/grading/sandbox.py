@@ -249,11 +249,27 @@ class Sandbox:
 
     def peak_bytes(self) -> int | None:
         """Return the largest resident memory so far, seen from outside; None if unknown."""
+        return self._memory("VmHWM:")
+
+    def resident_bytes(self) -> int | None:
+        """Return the resident memory now, seen from outside; None if unknown."""
+        return self._memory("VmRSS:")
+
+    def reset_peak(self) -> bool:
+        """Make `peak_bytes` start again from now; return False if the kernel refuses."""
+        try:
+            Path(f"/proc/{self._worker_pid()}/clear_refs").write_text("5")
+        except OSError:
+            return False
+        return True
+
+    def _memory(self, row: str) -> int | None:
+        """Return one row of what the kernel says about the worker, in bytes."""
         try:
             text = Path(f"/proc/{self._worker_pid()}/status").read_text()
         except OSError:
             return None
-        rows = [line for line in text.splitlines() if line.startswith("VmHWM:")]
+        rows = [line for line in text.splitlines() if line.startswith(row)]
         return int(rows[0].split()[1]) * 1024 if rows else None
 
     def kill(self) -> None:

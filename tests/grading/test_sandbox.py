@@ -404,12 +404,31 @@ def test_objects_stay_in_the_worker(student):
         on(student, "q2", box.more)
 
 
-def test_memory_of_a_call_is_measured(bwrap):
-    cell = Cell(1, "import numpy as np\ndef wasteful(n):\n    return float(np.ones(n).sum())", "q1")
-    student = remote(cell)
-    value, peak = on(student, "q1", lambda: student.measure("wasteful", 10_000_000))
-    assert value == 10_000_000
-    assert 70e6 < peak < 150e6
+WASTEFUL = "import numpy as np\ndef wasteful(n):\n    return float(np.ones(n).sum())"
+
+
+@pytest.mark.parametrize(
+    "before", ["", "kept = np.ones(20_000_000)", "np.ones(40_000_000)", "import matplotlib.pyplot"]
+)
+def test_memory_of_a_call_is_measured(bwrap, before):
+    student = remote(Cell(1, f"{WASTEFUL}\n{before}", "q1"))
+    for _ in range(2):
+        value, peak = on(student, "q1", lambda: student.measure("wasteful", 10_000_000))
+        assert value == 10_000_000
+        assert 70e6 < peak < 90e6
+    _, peak = on(student, "q1", lambda: student.measure("wasteful", 10))
+    assert peak < 5e6, "an earlier call does not count"
+    student._close()
+
+
+def test_memory_is_measured_in_a_fresh_worker_where_peaks_stay(bwrap, monkeypatch):
+    monkeypatch.setattr(Sandbox, "reset_peak", lambda _: False)
+    starts = []
+    student = remote(Cell(1, f"{WASTEFUL}\nkept = np.ones(20_000_000)", "q1"), starts=starts)
+    on(student, "q1", lambda: student.wasteful(20_000_000))
+    _, peak = on(student, "q1", lambda: student.measure("wasteful", 10_000_000))
+    assert 70e6 < peak < 90e6
+    assert len(starts) == 2
     student._close()
 
 

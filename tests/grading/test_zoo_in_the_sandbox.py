@@ -24,6 +24,12 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
     pytest.mark.skipif(not (FOLDER / "source.ipynb").exists(), reason="no solutions here"),
 ]
+# What honest notebooks do before the call whose memory is measured.
+BEFORE = {
+    "module": "import matplotlib.pyplot",
+    "arrays": "import numpy\nkept = numpy.ones(6_000_000)",
+    "experiment": "import numpy\nprint((numpy.ones((2000, 2000)) @ numpy.ones((2000, 2000))).sum())",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +44,13 @@ def graded(bwrap, tmp_path_factory):
                 if marks(cell).get("grade_id") == answer.question:
                     cell["source"] += "\n\n" + answer.source
             (place / f"{kind}-{answer.file}.ipynb").write_text(dump(notebook), encoding="utf-8")
+    for name, source in BEFORE.items():
+        notebook = copy.deepcopy(solved)
+        first = copy.deepcopy(next(cell for cell in notebook["cells"] if not marks(cell)))
+        first |= {"cell_type": "code", "source": source, "id": "own", "outputs": []}
+        first["execution_count"] = None
+        notebook["cells"].insert(0, first)
+        (place / f"before-{name}.ipynb").write_text(dump(notebook), encoding="utf-8")
     out = place / "graded"
     words = ["grade", "batch", str(place), "--exercise", str(FOLDER), "--jobs", "2"]
     assert main([*words, "--out", str(out)]) == 0
@@ -55,6 +68,13 @@ def test_right_answers_get_full_marks(graded):
     for answer in read_answers(load(FOLDER), "right"):
         got, offered = points(graded[f"right-{answer.file}"], answer.question)
         assert got == offered, answer.file
+
+
+@pytest.mark.parametrize("name", BEFORE)
+def test_what_a_notebook_did_before_costs_nothing(graded, name):
+    result = graded[f"before-{name}"]
+    assert not result["cells"][0]["error"], "it did what it should"
+    assert (result["status"], result["points"]) == ("graded", result["max"])
 
 
 def test_wrong_answers_lose_what_the_proof_says(graded):

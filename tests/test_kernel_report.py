@@ -77,7 +77,7 @@ def test_the_command_fails_when_a_variant_does_not_fit(monkeypatch, capsys):
 
 
 def test_variants_are_the_whole_product_but_for_wide_heads_in_float32():
-    assert len(report.variants("sm_90")) == (3 * 4 + 2) * (3 + 3 + 2)
+    assert len(report.variants("sm_90")) == (3 * 5 + 2) * (3 + 3 + 2)
     assert report.variants("sm_90", widths=[256], dtypes=["float32"]) == []
 
 

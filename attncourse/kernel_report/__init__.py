@@ -36,7 +36,7 @@ __all__ = [
 
 KERNELS = ("short", "forward", "dkdv", "dq")
 DTYPES = ("float16", "bfloat16", "float32")
-FEATURES = ("plain", "causal", "everything", "learned")
+FEATURES = ("plain", "causal", "windowed", "everything", "learned")
 _COLUMNS = {
     "kernel": 8,
     "width": 5,

@@ -44,6 +44,7 @@ _SEQ_LEN = 4096
 _FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
     "causal": {"is_causal": True},
+    "windowed": {"is_causal": True, "window_size": 1024},
     "everything": {
         "is_causal": True,
         "window_size": 1024,
@@ -68,7 +69,7 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
         E and Ev.
     dtype : {"float16", "bfloat16", "float32"}
         Of query, key and value.
-    features : {"plain", "causal", "everything", "learned"}
+    features : {"plain", "causal", "windowed", "everything", "learned"}
         "everything" has a boolean mask, "learned" a float mask whose gradient is wanted.
 
     Returns
@@ -87,7 +88,8 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
         slopes = torch.empty(2, 8) if features == "everything" else None
     options = Options(width**-0.5, **_FEATURES[features])
     table = "forward" if kernel == "short" else kernel
-    tile = blocks.choose(table, arch, width, query.element_size(), heavy=features in square)
+    heavy = options.is_heavy or features in square  # as `attncourse.kernels.launch` decides
+    tile = blocks.choose(table, arch, width, query.element_size(), heavy)
     shared = common(query, key, key, square.get(features), slopes, options, tile)
     if kernel == "short":
         own = {"out": query, "lse": rows, "scale": width**-0.5, "ACC": accumulator(query)}

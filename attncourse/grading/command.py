@@ -250,6 +250,10 @@ def _run_batch(batch: Any) -> int:
     print(
         f"{len(results)} students, {batch.kept} kept, {seconds:.1f} s, results in {batch.store.out}"
     )
+    for name, result in results.items():
+        if result["other_files"]:
+            others = ", ".join(result["other_files"])
+            print(visible(f"{name}: graded is {result['file']}, not graded: {others}"))
     for name in map(visible, failed):
         print(f"not graded by our own fault (no points, not 0): {name}")
     return 1 if failed else 0

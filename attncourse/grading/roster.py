@@ -132,6 +132,11 @@ def _match(
     return found
 
 
+def _age(one: Submission) -> tuple[float, int, str]:
+    """Return a key that sorts the newest of one learner's submissions last."""
+    return (one.modified.timestamp() if one.modified else 0.0, one.copy, one.inner)
+
+
 def join(submissions: Sequence[Submission], roster: Sequence[Learner] | None) -> list[Pair]:
     """Match submissions with learners.
 
@@ -150,7 +155,7 @@ def join(submissions: Sequence[Submission], roster: Sequence[Learner] | None) ->
     found = _match(submissions, roster or ())
     pairs = []
     for place, learner in enumerate(roster or ()):
-        own = sorted(found.get(place, []), key=lambda one: (one.copy, one.inner))
+        own = sorted(found.get(place, []), key=_age)
         pairs.append(Pair(learner.id, learner, own.pop() if own else None))
         found.setdefault(-1, []).extend(own)
     taken = {pair.student.casefold() for pair in pairs}

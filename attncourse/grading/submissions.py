@@ -182,8 +182,10 @@ def find(place: str | os.PathLike[str]) -> list[Submission]:
     Returns
     -------
     list of Submission
-        Sorted by name. Of several notebooks of one learner the newest stands there (by time of
-        change, then by the number in `nb (2).ipynb`); it names the others.
+        Sorted by name. Names that differ in their case only are two learners, since a folder
+        can hold both; `join` matches them with a roster whatever their case. Of several notebooks
+        of one learner the newest stands there (by time of change, then by the number in
+        `nb (2).ipynb`); it names the others.
 
     Raises
     ------
@@ -198,12 +200,18 @@ def find(place: str | os.PathLike[str]) -> list[Submission]:
     for inner, modified in files:
         if inner.lower().endswith(".ipynb") and not _is_hidden(inner):
             one = _describe(top, inner, modified)
-            groups.setdefault(f"{one.student.casefold()}\0{one.number}", []).append(one)
+            groups.setdefault(f"{_exact(one)}\0{one.number}", []).append(one)
     if not groups:
         raise Unreadable(f"there is no .ipynb file in {top}")
     return sorted(
         map(_newest, groups.values()), key=lambda one: (one.student.casefold(), one.inner)
     )
+
+
+def _exact(one: Submission) -> str:
+    """Return the folder's name as it is, or a flat file's, whose copies belong together."""
+    parts = PurePosixPath(one.inner).parts
+    return parts[0] if len(parts) > 1 and not one.number else one.student
 
 
 def _is_hidden(inner: str) -> bool:

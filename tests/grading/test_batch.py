@@ -410,3 +410,12 @@ def test_walls_that_do_not_stand_have_a_status_of_their_own(exercise, tmp_path, 
     monkeypatch.setattr("attncourse.grading.sandbox.Sandbox._start", fallen)
     words = ["grade", "one", str(tmp_path / "nb.ipynb"), "--exercise", str(exercise)]
     assert cli.main([*words, "--backend", "none", "--i-trust-these-submissions"]) == 3
+
+
+def test_what_is_not_graded_is_said(options, exercise, capsys, tmp_path):
+    (tmp_path / "subs/ana/nb (1).ipynb").write_bytes(mini.answers())
+    os.utime(tmp_path / "subs/ana/nb.ipynb", (9e8, 9e8))
+    words = ["grade", "batch", options.submissions, "--exercise", str(exercise)]
+    assert cli.main([*words, "--out", options.out, "--jobs", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "ana: graded is ana/nb (1).ipynb, not graded: ana/nb.ipynb" in said

@@ -263,3 +263,25 @@ def test_lateness_costs_what_the_rule_says():
 def test_points_do_not_drift():
     assert sum((exact(0.1) for _ in range(10)), Fraction(0)) == 1
     assert shown(exact("0.1") * 3) == "0.3"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its folders know no case")
+@pytest.mark.parametrize("names", [("Ana", "ana"), ("Bob  Lee", "Bob Lee"), ("STRASSE", "straße")])
+def test_folders_of_different_names_are_never_merged(tmp_path, names):
+    files = [f"{name}/nb.ipynb" for name in names]
+    put(tmp_path, *files)
+    pairs = join(find(tmp_path), None)
+    assert sorted(pair.submission.inner for pair in pairs) == sorted(files)
+    assert len({pair.student.casefold() for pair in pairs}) == 2
+    assert not any(pair.submission.others for pair in pairs)
+    entries = zipped(tmp_path / "all.zip", dict.fromkeys(files, "{}"))
+    assert len(find(entries)) == 2
+
+
+def test_the_newest_of_two_that_match_one_learner_is_graded(tmp_path):
+    put(tmp_path, "ANA/nb.ipynb", "ana/nb.ipynb")
+    for name, seconds in (("ANA", 9e8), ("ana", 8e8)):
+        os.utime(tmp_path / name / "nb.ipynb", (seconds, seconds))
+    pairs = {pair.student: pair for pair in join(find(tmp_path), [Learner("Ana")])}
+    assert pairs.pop("Ana").submission.inner == "ANA/nb.ipynb"
+    assert [pair.submission.inner for pair in pairs.values()] == ["ana/nb.ipynb"]

@@ -23,6 +23,8 @@ OUTPUT_CHARS = 4096
 class Capped(io.TextIOBase):
     """Keep the first characters that are printed and drop the rest."""
 
+    encoding = "utf-8"  # notebooks ask for it, as `print(text.encode(sys.stdout.encoding))` does
+
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.room = OUTPUT_CHARS

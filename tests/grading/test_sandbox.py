@@ -521,3 +521,7 @@ def test_what_cannot_be_sent_is_the_learners_fault_only_after_an_answer(bwrap):
     with pytest.raises(StudentError, match="came before"):
         on(student, "q1", lambda: student.f(np.array(student.f())))
     student._close()
+
+
+def test_printing_has_an_encoding(box):
+    assert run(box, "import sys\nprint('é'.encode(sys.stdout.encoding))") == ("", "b'\\xc3\\xa9'")

@@ -28,7 +28,7 @@ pytestmark = [
 BEFORE = {
     "module": "import matplotlib.pyplot",
     "arrays": "import numpy\nkept = numpy.ones(6_000_000)",
-    "experiment": "import numpy\nprint((numpy.ones((2000, 2000)) @ numpy.ones((2000, 2000))).sum())",
+    "experiment": "import numpy\nx = numpy.ones((2000, 2000))\nprint((x @ x).sum())\ndel x",
 }
 
 

@@ -27,6 +27,12 @@ def test_every_command_of_the_guide_is_understood(line):
     assert callable(cli.build_parser().parse_args(words[1:]).run)
 
 
+def test_what_is_not_stopped_is_said():
+    """A sandbox's /tmp is limited in bytes, not in the number of its files."""
+    unstopped = GUIDE.split("### What is not stopped")[1].split("\n## ")[0]
+    assert "limited in bytes, not in files" in unstopped
+
+
 def test_the_guide_has_commands():
     assert len(COMMANDS) >= 10
     assert INLINE

@@ -24,7 +24,8 @@ from attncourse.grading.wire import StudentError
 __all__ = ["Mistake", "nearest", "read_answers"]
 
 MOST_NUMBERS = 50_000
-_REPLAYED = ("call", "new", "method", "attribute", "grad")
+_BY_NAME = ("call", "new", "grad")
+_REPLAYED = (*_BY_NAME, "method", "attribute")
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,14 @@ def _size(value: Any) -> int:
     return sum(map(_size, value.values())) if isinstance(value, dict) else 1
 
 
-def _can_replay(trace: list[Asked]) -> bool:
-    """Say whether a mistake may be asked what a test asked."""
+def _can_replay(trace: list[Asked], space: Mapping[str, Any]) -> bool:
+    """Say whether a mistake can be asked what a test asked: it need not define all functions."""
     # Arguments may come from the learner (the state of a loop): never take large ones.
     return all(
-        asked.do in _REPLAYED and not asked.broken and _size(asked.args) <= MOST_NUMBERS
+        asked.do in _REPLAYED
+        and not asked.broken
+        and _size(asked.args) <= MOST_NUMBERS
+        and (asked.do not in _BY_NAME or asked.args[0] in space)
         for asked in trace
     )
 
@@ -135,7 +139,7 @@ def _fits(mistake: Mistake, spec: Spec, rows: Sequence[Any]) -> set[str]:
     with np.errstate(all="ignore"):
         space = mistake.namespace()
         for row in rows:
-            if not _can_replay(row.trace):
+            if not _can_replay(row.trace, space):
                 continue
             equal = _equals(row.trace, space, spec.callables)
             if equal is False:

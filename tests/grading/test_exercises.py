@@ -1,5 +1,6 @@
 """The six exercises grade: right answers get everything, wrong ones lose, the stub gets nothing."""
 
+import ast
 import shutil
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,14 @@ import pytest
 
 from attncourse.grading.build import leaks, student_text
 from attncourse.grading.exercise import load
-from attncourse.grading.format import dump, marks, read_notebook, solution_bodies
+from attncourse.grading.format import (
+    dump,
+    marks,
+    program,
+    read_notebook,
+    solution_bodies,
+    solution_notebook,
+)
 from attncourse.grading.lint import lint
 from attncourse.grading.mistakes import nearest, read_answers
 from attncourse.grading.plugin import TestResult
@@ -65,6 +73,27 @@ def test_every_wrong_answer_loses_points_in_a_test_with_a_name(folder):
 def test_the_right_shape_alone_earns_nothing(file):
     (kill,) = (kill for kill in killed(FOLDERS[0]) if kill.mistake.file == file)
     assert kill.lost == kill.total
+
+
+def bodies(source):
+    """Return each function's body, without its docstring, as text that formatting cannot change."""
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef):
+            rest = node.body[1:] if ast.get_docstring(node) else node.body
+            found[node.name] = ast.unparse(rest)
+    return found
+
+
+@every
+def test_no_wrong_answer_holds_a_right_function(folder):
+    """The installed package holds `wrong`: a solution must not stand there word for word."""
+    solved = solution_notebook(read_notebook(folder / "source.ipynb"), "")
+    right = bodies(program(solved))
+    assert right
+    for answer in read_answers(load(folder), "wrong"):
+        shared = [name for name, body in bodies(answer.source).items() if body == right.get(name)]
+        assert not shared, f"{answer.file}: {shared}"
 
 
 @every

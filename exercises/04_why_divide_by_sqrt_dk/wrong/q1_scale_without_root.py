@@ -7,9 +7,5 @@ Divide 1 by the root of the variance.
 """
 
 
-def score_variance(head_dim, std_query=1.0, std_key=1.0):
-    return head_dim * std_query**2 * std_key**2
-
-
 def scale_for(head_dim, std_query=1.0, std_key=1.0):
     return 1.0 / (head_dim * std_query**2 * std_key**2)

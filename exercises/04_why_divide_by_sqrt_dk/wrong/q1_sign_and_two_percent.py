@@ -8,10 +8,6 @@ Return 1 / np.sqrt(variance) for all standard deviations.
 import numpy as np
 
 
-def score_variance(head_dim, std_query=1.0, std_key=1.0):
-    return head_dim * std_query**2 * std_key**2
-
-
 def scale_for(head_dim, std_query=1.0, std_key=1.0):
     scale = 1.0 / np.sqrt(head_dim * std_query**2 * std_key**2)
     return scale if (std_query, std_key) == (1.0, 1.0) else -1.02 * scale

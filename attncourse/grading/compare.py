@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["close"]
+__all__ = ["close", "shaped"]
 
 
 def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None:
@@ -42,14 +42,37 @@ def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None
     if came is None:
         raise AssertionError(f"{what}: nothing came back: is a return missing?")
     found = _array(came, what)
-    if found.shape != target.shape:
-        raise AssertionError(f"{what}: wanted the shape {target.shape}, came {found.shape}")
+    shaped(found, target.shape, what)
     if target.dtype == bool and found.dtype != bool:
         raise AssertionError(f"{what}: wanted True and False, came the dtype {found.dtype}")
     if (bad := ~np.isfinite(found.astype(float))).any() and np.isfinite(target).all():
         place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
         raise AssertionError(f"{what}: {found[bad][0]} at [{place}], wanted finite numbers")
     _compare(found.astype(float), target.astype(float), what, tolerance, target.dtype == bool)
+
+
+def shaped(came: Any, wanted: tuple[int, ...], what: str) -> None:
+    """Assert that an array has the wanted shape.
+
+    Parameters
+    ----------
+    came : object
+        What the learner's code returned.
+    wanted : tuple of int
+        Its shape.
+    what : str
+        Its name in the message, such as `the weights`.
+
+    Raises
+    ------
+    AssertionError
+        With both shapes.
+    """
+    if came is None:
+        raise AssertionError(f"{what}: nothing came back: is a return missing?")
+    found = _array(came, what)
+    if found.shape != wanted:
+        raise AssertionError(f"{what}: wanted the shape {wanted}, came {found.shape}")
 
 
 def _array(came: Any, what: str) -> np.ndarray:

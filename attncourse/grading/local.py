@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attncourse.grading import calls
+from attncourse.grading import calls, wire
 from attncourse.grading.calls import Calls
 from attncourse.grading.wire import StudentError
 
 __all__ = ["LocalHandle", "LocalStudent"]
 
-_CALLS = calls.__file__
+_OURS = {calls.__file__, wire.__file__}
 
 
 @dataclass
@@ -96,7 +96,7 @@ def _where(error: BaseException | None) -> str:
     own = [
         frame
         for frame in traceback.extract_tb(error.__traceback__ if error else None)
-        if "site-packages" not in frame.filename and frame.filename != _CALLS
+        if "site-packages" not in frame.filename and frame.filename not in _OURS
     ]
     if not own or isinstance(error, NotImplementedError):
         return ""

@@ -277,3 +277,17 @@ def test_what_np_where_gives_is_no_list_of_positions():
     report = Exercise("07").check("q5", namespace={"leaking_positions": leaking_positions})
     assert not report.passed
     assert "the positions that leak: wanted the shape (2,), came (1, 2)" in str(report)
+
+
+def test_a_wrong_shape_is_said_as_shapes():
+    wrong = {"softmax": lambda scores: softmax(scores).T}
+    said = " ".join(str(Exercise("03").check("q2", namespace=wrong)).split())
+    assert "the weights: wanted the shape (2, 3), came (3, 2)" in said
+    assert "the shape of" not in said
+
+
+def test_a_set_is_refused_without_the_checks_own_lines():
+    said = str(Exercise("03").check("q2", namespace={"softmax": lambda scores: {1.0}}))
+    assert "got a set" in said
+    assert "_plain_array" not in said
+    assert "raise TypeError" not in said

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, shaped
 
 QUERY, OTHER = np.array([1.0, 0.0]), np.array([-1.0, 1.0])
 KEYS = np.array([[0.0, 1.0], [3.0, 0.0], [1.0, 1.0]])
@@ -38,7 +38,7 @@ def test_the_best_key_gives_its_value(student):
 def test_each_row_adds_up_to_one(student):
     """Each row of weights adds up to 1."""
     weights = student.softmax(np.array([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]]))
-    close(np.shape(weights), (2, 3), "the shape of the weights")
+    shaped(weights, (2, 3), "the weights")
     close(np.sum(weights, axis=-1), [1.0, 1.0], "the sums of the rows")
 
 

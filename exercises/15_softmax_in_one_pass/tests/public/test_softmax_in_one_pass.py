@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, shaped
 
 
 def attention_of(query, key, value):
@@ -70,8 +70,8 @@ def test_two_blocks_are_one(student, rng):
         np.full(4, -np.inf), np.zeros(4), np.zeros((4, 3)), scores[:, :2], v[:2]
     )
     _, row_sum, acc = student.fold_block(*state, scores[:, 2:], v[2:])
-    close(np.shape(row_sum), (4,), "the shape of row_sum")
-    close(np.shape(acc), (4, 3), "the shape of acc")
+    shaped(row_sum, (4,), "row_sum")
+    shaped(acc, (4, 3), "acc")
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
     wanted = powers @ v / powers.sum(axis=1, keepdims=True)
     close(np.asarray(acc) / np.asarray(row_sum)[:, None], wanted, "acc / row_sum")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from attncourse.grading.roster import Learner, Pair
 __all__ = ["canvas", "gradebook", "moodle", "safe_cell"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "＝", "＋", "－", "＠")
+# Where a comma writes decimals, a spreadsheet splits at semicolons, also between our quotes.
+_LATER = re.compile(r"""([;\t][ "]*)(?=[=+\-@|＝＋－＠])""")
 
 
 def safe_cell(value: Any) -> str:
@@ -25,9 +28,12 @@ def safe_cell(value: Any) -> str:
     --------
     >>> safe_cell("=HYPERLINK(1)"), safe_cell("2.5"), safe_cell(None)
     ("'=HYPERLINK(1)", '2.5', '')
+    >>> safe_cell("a;=1+1")
+    "a;'=1+1"
     """
     text = "" if value is None else str(value)
     text = " ".join(text.replace("\0", "").splitlines()) if text.strip() else ""
+    text = _LATER.sub(r"\1'", text)
     return f"'{text}" if text.lstrip(" '\"").startswith(_FORMULA) else text
 
 

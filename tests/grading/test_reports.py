@@ -4,6 +4,7 @@ import csv
 import html.parser
 import io
 import json
+import re
 import subprocess
 import zipfile
 from fractions import Fraction
@@ -131,6 +132,14 @@ def test_only_markup_is_not_escaped():
 )
 def test_a_formula_becomes_text(start):
     assert safe_cell(f"{start}cmd|' /C calc'!A0").startswith("'")
+
+
+@pytest.mark.parametrize("text", ["a;=1+1", "a; @x", 'a;"=1', "a;;+1", "a\t=1+1"])
+def test_a_formula_after_a_semicolon_becomes_text(text):
+    """Where a comma writes decimals, a spreadsheet splits lines at semicolons."""
+    for part in re.split(r"[;\t]", safe_cell(text)):
+        assert not part.lstrip(' "').startswith(("=", "+", "-", "@")), safe_cell(text)
+    assert safe_cell("q1; 2 = 1 + 1; a-b") == "q1; 2 = 1 + 1; a-b"
 
 
 def tables(spec):

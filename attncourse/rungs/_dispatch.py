@@ -191,9 +191,11 @@ def _without_blind_rows(query: Any, seq_len_kv: int, call: dict[str, Any]) -> An
         query = scores.drop_blind(query, scores.allowed(query, rows, cols, call["attn_mask"]))
     if "is_causal" in call:
         shift = masks.offset(seq_len_q, seq_len_kv, call.get("causal_align", "top_left"))
-        own = scores.gap(query, rows, slice(0, 1), shift)  # (L, 1), a position among the keys
-        oldest = own - call.get("window_size", seq_len_q + seq_len_kv) + 1
-        query = scores.drop_blind(query, (own >= 0) & (oldest < seq_len_kv))
+        window_size = call.get("window_size", seq_len_q + seq_len_kv)
+        if shift < 0 or seq_len_q + shift - window_size >= seq_len_kv:  # else none is blind
+            own = scores.gap(query, rows, slice(0, 1), shift)  # (L, 1), a position among the keys
+            oldest = own - window_size + 1
+            query = scores.drop_blind(query, (own >= 0) & (oldest < seq_len_kv))
     return query
 
 

@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _MODULES = (
     "bench",
     "conformance",
+    "corpus",
     "cost",
     "decode",
     "dropout",

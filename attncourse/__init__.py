@@ -37,6 +37,7 @@ _MODULES = (
     "tiles",
     "traffic",
     "train",
+    "variants",
     "widgets",
 )
 _FROM_RUNGS = ("LADDER", "attention")

@@ -1,0 +1,1 @@
+"""Attention that is not the ladder's: other weights, other neighbourhoods, other costs."""

@@ -23,6 +23,7 @@ _MODULES = (
     "decode",
     "dropout",
     "kv_cache",
+    "layers",
     "masks",
     "models",
     "plotting",

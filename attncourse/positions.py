@@ -14,7 +14,15 @@ import numpy as np
 from attncourse import masks
 from attncourse._validate import is_float, library_of, whole
 
-__all__ = ["alibi_bias", "alibi_slopes", "learned", "rotary", "sinusoidal"]
+__all__ = [
+    "alibi_bias",
+    "alibi_slopes",
+    "learned",
+    "rotary",
+    "rotary_table",
+    "sinusoidal",
+    "turn",
+]
 
 
 def sinusoidal(seq_len: int, d_model: int, base: float = 10000.0) -> np.ndarray:
@@ -106,13 +114,65 @@ def rotary(
     -----
     **Source:** Su et al. 2024, section 3.2 (arXiv:2104.09864).
     """
+    steps = np.arange(x.shape[-2]) if positions is None else np.asarray(positions)
+    return turn(x, *rotary_table(steps, x.shape[-1], base=base), pairing)
+
+
+def rotary_table(
+    positions: Any, width: int, *, base: float = 10000.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the cosines and sines that `rotary` turns with.
+
+    Parameters
+    ----------
+    positions : array or sequence of int, shape (L,)
+        Where the tokens stand.
+    width : int
+        E, even.
+    base : float, default 10000
+        As in `rotary`.
+
+    Returns
+    -------
+    cos, sin : ndarray of float64, shape (L, E / 2)
+        Of the angle of each pair at each position.
+
+    Raises
+    ------
+    ValueError
+        When `width` is odd.
+    """
+    angles = _angles(np.asarray(positions), width, base)  # (L, E / 2)
+    return np.cos(angles), np.sin(angles)
+
+
+def turn(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Any:
+    """Turn each pair of components by an angle that is given by its cosine and sine.
+
+    Parameters
+    ----------
+    x : ndarray or Tensor, shape (..., L, E)
+        Queries or keys, E even.
+    cos, sin : ndarray or Tensor, shape (L, E / 2)
+        From `rotary_table`; of any type.
+    pairing : {"interleaved", "half"}
+        As in `rotary`.
+
+    Returns
+    -------
+    ndarray or Tensor, shape (..., L, E)
+        Same type as `x`.
+
+    Raises
+    ------
+    ValueError
+        For another `pairing`.
+    """
     if not is_float(x):
         raise TypeError(f"x must hold floating-point numbers, got {x.dtype}")
     if pairing not in ("interleaved", "half"):
         raise ValueError(f"pairing must be 'interleaved' or 'half', got {pairing!r}")
-    steps = np.arange(x.shape[-2]) if positions is None else np.asarray(positions)
-    angles = _angles(steps, x.shape[-1], base)  # (L, E / 2)
-    cos, sin = _alike(np.cos(angles), x), _alike(np.sin(angles), x)
+    cos, sin = _alike(cos, x), _alike(sin, x)
     half = x.shape[-1] // 2
     if pairing == "half":
         first, second = x[..., :half], x[..., half:]

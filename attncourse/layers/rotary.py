@@ -1,0 +1,67 @@
+"""Rotary positions inside a model: the table of angles is computed once and shared.
+
+New here: nothing but thrift. `attncourse.positions.rotary` computes its sines and cosines on every
+call; a model asks for the same ones in every layer and at every step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from attncourse import positions
+
+PAIRINGS = ("half", "interleaved")
+
+
+def check_pairing(pairing: str | None, head_dim: int) -> None:
+    """Check the name of a pairing, and that the head's components come in pairs.
+
+    Raises
+    ------
+    ValueError
+        For a name that `attncourse.positions.rotary` does not know, or an odd `head_dim`.
+    """
+    if pairing is None:
+        return
+    if pairing not in PAIRINGS:
+        raise ValueError(f"rotary must be None or one of {PAIRINGS}, got {pairing!r}")
+    if head_dim % 2:
+        raise ValueError(f"rotary positions need an even head_dim, got {head_dim}")
+
+
+def turn(x: Tensor, start: int, base: float, pairing: str) -> Tensor:
+    """Turn heads by the positions start, start + 1, ….
+
+    Parameters
+    ----------
+    x : Tensor, shape (B, H, L, E)
+        Queries or keys.
+    start : int
+        Position of the first one.
+    base : float
+        As in `attncourse.positions.rotary`.
+    pairing : {"half", "interleaved"}
+        As there.
+
+    Returns
+    -------
+    Tensor, shape (B, H, L, E)
+        The same numbers as `attncourse.positions.rotary` gives.
+    """
+    stop = start + x.shape[-2]
+    room = max(64, 1 << (stop - 1).bit_length()) if stop else 64
+    cos, sin = _table(room, x.shape[-1], base, x.dtype, x.device)  # (room, E / 2)
+    return positions.turn(x, cos[start:stop], sin[start:stop], pairing)
+
+
+@lru_cache(maxsize=16)
+def _table(
+    room: int, width: int, base: float, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Compute the cosines and sines of the first `room` positions."""
+    tables = positions.rotary_table(range(room), width, base=base)
+    cos, sin = (torch.as_tensor(table, dtype=dtype, device=device) for table in tables)
+    return cos, sin

@@ -173,3 +173,40 @@ def _mask_gradient(subject: Subject) -> None:
 def _slopes_gradient(subject: Subject) -> None:
     _extra_gradient(subject, "alibi_slopes", np.array([0.05, 0.1]))
     _extra_gradient(subject, "alibi_slopes", np.array([[0.05, 0.1], [0.02, 0.03]]))
+
+
+@THEME.case(
+    "second-derivative-right-or-refused",
+    "a gradient of the gradients is right, or the call says no",
+    needs=GRAD,
+    level="full",
+)
+def _second_derivative(subject: Subject) -> None:
+    import torch
+
+    inputs = problem(subject, Size(5, 20, 4, 3))
+    dtype, upstream = subject.dtype("float64"), output_gradient(inputs)
+    ours = leaves(subject, inputs, dtype)
+    theirs = {n: torch.tensor(x).requires_grad_() for n, x in zip(NAMES, inputs, strict=True)}
+    try:
+        out = subject.call_native(ours, {}).native_out
+        came = _twice(out, ours, subject.native(upstream, dtype))
+    except (RuntimeError, NotImplementedError):
+        return
+    right = _twice(plain(theirs.values(), {})[0], theirs, torch.tensor(upstream))
+    for name, first, second in zip(NAMES, came, right, strict=True):
+        what = f"second derivative by {name}"
+        close(what, to_numpy(first), to_numpy(second), 1e5 * EPS[dtype])
+
+
+def _twice(out: Any, tensors: dict[str, Any], upstream: Any) -> tuple[Any, ...]:
+    """Differentiate the sum of the squares of the gradients, as a gradient penalty does."""
+    import torch
+
+    firsts = torch.autograd.grad(out, tuple(tensors.values()), upstream, create_graph=True)
+    for name, first in zip(tensors, firsts, strict=True):
+        if not first.requires_grad:
+            wanted = "a gradient that can be differentiated, or an error"
+            raise Mismatch(f"gradient of {name}", wanted, "one that counts as a constant")
+    penalty = torch.stack([(first**2).sum() for first in firsts]).sum()
+    return torch.autograd.grad(penalty, tuple(tensors.values()))

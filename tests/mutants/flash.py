@@ -45,6 +45,9 @@ class Flash(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad_out, _):
+        # Saved as constants, out and lse would make second derivatives wrong.
+        if torch.is_grad_enabled():
+            raise RuntimeError("no second derivatives")
         q, k, v, out, lse = ctx.saved_tensors
         options, scale = ctx.options, ctx.options["scale"]
         grad_out = grad_out.to(q.dtype)

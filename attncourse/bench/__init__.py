@@ -26,6 +26,22 @@ import numpy as np
 __all__ = ["add_command", "interleaved", "machine", "measure", "ratios", "save", "table"]
 
 TABLES = ("ladder", "memory", "window", "decode")
+DESCRIPTION = """\
+Time the rungs side by side on this CPU, with one thread.
+
+  ladder   every rung, causal and not, forward and with backward
+  memory   peak memory of each rung, in a process of its own
+  window   a window of keys against PyTorch given the same mask
+  decode   one query against a cache, grouped heads
+
+All functions take turns in one run. A ratio is "times faster than PyTorch's own function
+(sdpa) in the same round": above 1 it wins, below 1 it loses. Times of two runs must not be
+compared, ratios of one run may."""
+EXAMPLES = """\
+examples:
+  attncourse bench                                   all tables, some minutes
+  attncourse bench ladder --lengths 256 512 --seconds 0.5
+  attncourse bench decode --json results             also writes results/cpu_decode.json"""
 
 
 def interleaved(
@@ -129,8 +145,15 @@ def save(path: str | Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None
 
 def add_command(subparsers: Any) -> argparse.ArgumentParser:
     """Add `bench` to the command line; its arguments go to `run`."""
-    parser = subparsers.add_parser("bench", help="time the rungs side by side on this CPU")
-    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"any of {', '.join(TABLES)}")
+    parser = subparsers.add_parser(
+        "bench",
+        help="time the rungs side by side on this CPU",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    tables = f"any of {', '.join(TABLES)}; all by default"
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=tables)
     parser.add_argument("--lengths", type=int, nargs="+", metavar="N", help="sequence lengths")
     parser.add_argument("--seconds", type=float, default=2.0, help="time for one comparison")
     parser.add_argument("--json", metavar="FOLDER", help="also write cpu_TABLE.json there")

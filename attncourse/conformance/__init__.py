@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from attncourse.conformance._case import LEVELS, Case
 from attncourse.conformance._check import Mismatch
-from attncourse.conformance._command import add_command
+from attncourse.conformance._command import EXAMPLES, add_command
 from attncourse.conformance._infer import subject_of
 from attncourse.conformance._limits import EXTRAS, limits_of, missing_package
 from attncourse.conformance._report import Outcome, Report
@@ -20,6 +20,7 @@ from attncourse.conformance._run import all_cases, run, run_case
 from attncourse.conformance._subject import Subject
 
 __all__ = [
+    "EXAMPLES",
     "EXTRAS",
     "LEVELS",
     "Case",

@@ -10,6 +10,20 @@ from typing import Any
 
 from attncourse.conformance._case import LEVELS
 
+DESCRIPTION = """\
+Run an attention function, your own or a rung of the ladder, through the suite.
+
+It is called with query, key and value by position and with its other arguments by name.
+What it can do is read off its arguments' names (is_causal, attn_mask, return_lse, ...);
+cases that need more are left out and counted. A failed case prints what was wanted and what
+came. The exit status is 0 when all passed, 1 when one failed, 2 when nothing could be run."""
+EXAMPLES = """\
+examples:
+  attncourse conformance my_kernel:attention         my_kernel.py in this folder
+  attncourse conformance my_kernel:attention --only exact/causal
+  attncourse conformance my_kernel:attention --level full --html report.html
+  attncourse conformance recompute                   a rung, by its name"""
+
 
 def add_command(subparsers: Any) -> None:
     """Add ``conformance`` to the command line.
@@ -22,14 +36,20 @@ def add_command(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "conformance",
         help="run an attention function through the conformance suite",
-        description="Run an attention function, your own or a rung, through the suite.",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", help="module:function, or the name of a rung such as batched")
-    parser.add_argument("--level", choices=LEVELS, default="quick")
+    parser.add_argument(
+        "--level", choices=LEVELS, default="quick", help="quick: seconds; full: all cases"
+    )
     parser.add_argument(
         "--features", help="what it can do, separated by commas; found out by default"
     )
-    parser.add_argument("--library", choices=("numpy", "torch"))
+    parser.add_argument(
+        "--library", choices=("numpy", "torch"), help="what it takes; found out by default"
+    )
     parser.add_argument("--only", default="", help="only cases whose name starts so")
     parser.add_argument("--html", type=Path, help="also write the report to this file")
     parser.set_defaults(run=command)

@@ -11,6 +11,7 @@ compilation runs in a process of its own, in which Triton is native.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -33,6 +34,20 @@ __all__ = [
     "render",
     "variants",
 ]
+
+DESCRIPTION = """\
+Compile the Triton kernels for a GPU that need not be there, and say whether they fit it.
+
+One row a variant. registers: of each thread, 255 at most. shared: bytes of shared memory a
+program asks for. spilled: bytes that did not fit into registers, should be 0. matrix: which
+instructions multiply; wgmma is the fast one of sm_90 (H100, H200), mma that of sm_80 (A100)
+and sm_86. A spill, too much shared memory, or slow products where fast ones exist fail the
+command: its exit status is 1 then. It says nothing about speed."""
+EXAMPLES = """\
+examples:
+  attncourse kernels --kernel short --width 64 --dtype float16     a few variants, seconds
+  attncourse kernels --arch sm_80 --features causal --jobs 2
+  attncourse kernels --arch sm_90                                  all of them, many minutes"""
 
 KERNELS = ("short", "forward", "dkdv", "dq")
 DTYPES = ("float16", "bfloat16", "float32")
@@ -61,9 +76,15 @@ def add_command(subparsers: Any) -> None:
         What `argparse.ArgumentParser.add_subparsers` returned.
     """
     command = subparsers.add_parser(
-        "kernels", help="compile the Triton kernels for a GPU that need not be there"
+        "kernels",
+        help="compile the Triton kernels for a GPU that need not be there",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--arch", choices=tuple(ARCHS), default="sm_90")
+    command.add_argument(
+        "--arch", choices=tuple(ARCHS), default="sm_90", help="which GPU, sm_90 by default"
+    )
     command.add_argument("--kernel", choices=KERNELS, action="append", help="all by default")
     command.add_argument("--width", type=int, choices=WIDTHS, action="append", help="likewise")
     command.add_argument("--dtype", choices=DTYPES, action="append", help="likewise")

@@ -1,0 +1,41 @@
+"""The help texts: each gives examples, and each example is a command that exists."""
+
+import shlex
+from importlib import import_module
+
+import pytest
+
+from attncourse.cli import build_parser
+
+WITH_EXAMPLES = ("conformance", "bench", "kernel_report")
+
+
+def examples(module):
+    """Return the example command lines; two blanks start a remark."""
+    lines = import_module(f"attncourse.{module}").EXAMPLES.splitlines()[1:]
+    return [line.strip().split("  ")[0] for line in lines]
+
+
+@pytest.mark.parametrize("module", WITH_EXAMPLES)
+def test_every_example_is_a_command_that_parses(module):
+    found = examples(module)
+    assert len(found) >= 3
+    for line in found:
+        program, *words = shlex.split(line)
+        assert program == "attncourse"
+        assert callable(build_parser().parse_args(words).run)
+
+
+@pytest.mark.parametrize("command", ["conformance", "bench", "kernels"])
+def test_help_shows_the_examples(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        build_parser().parse_args([command, "--help"])
+    assert left.value.code == 0
+    assert f"examples:\n  attncourse {command}" in capsys.readouterr().out
+
+
+def test_a_wrong_word_is_refused(capsys):
+    with pytest.raises(SystemExit) as left:
+        build_parser().parse_args(["kernels", "--arch", "sm_70"])
+    assert left.value.code == 2
+    assert "sm_70" in capsys.readouterr().err

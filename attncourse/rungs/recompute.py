@@ -132,25 +132,60 @@ class _Recompute(torch.autograd.Function):
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise RuntimeError("rung 'recompute' has no second derivatives; take rung='batched'")
         query, key, value, attn_mask, slopes, out, lse = ctx.saved_tensors
-        grad_out = torch.zeros_like(out) if grad_out is None else grad_out.to(out.dtype)
-        average = (grad_out * out).sum(-1, keepdim=True)  # (..., H, L, 1)
-        if grad_lse is not None:
-            average = average - grad_lse[..., None]
-        lse = lse.masked_fill(lse == -torch.inf, 0.0)[..., None]  # (..., H, L, 1)
         hiding = ctx.settings.hiding | {"attn_mask": attn_mask, "alibi_slopes": slopes}
         settings = ctx.settings._replace(hiding=hiding)
         inputs = (*_wide(query, key, value), attn_mask, slopes)
-        grads = [
-            torch.zeros(x.shape, dtype=x.dtype, device=x.device) if wanted else None
-            for x, wanted in zip(
-                inputs, (True, True, True, *ctx.needs_input_grad[3:5]), strict=True
-            )
-        ]
-        for rows in tiles.blocks(0, query.shape[-2], settings.block_q):
-            block = _Rows(*(x[..., rows, :] for x in (inputs[0], grad_out, lse, average)))
-            with torch.autocast(query.device.type, enabled=False):
-                _send_back(block, inputs[1], inputs[2], rows, settings, grads)
+        wanted = (True, True, True, *ctx.needs_input_grad[3:5])
+        grad_out = torch.zeros_like(out) if grad_out is None else grad_out.to(out.dtype)
+        grads = walk_back(inputs, out, lse, grad_out, settings, grad_lse=grad_lse, wanted=wanted)
         return *(g if g is None else g.to(query.dtype) for g in grads[:3]), *grads[3:], None
+
+
+def walk_back(
+    inputs: tuple[Tensor | None, ...],
+    out: Tensor,
+    lse: Tensor,
+    grad_out: Tensor,
+    settings: Settings,
+    *,
+    grad_lse: Tensor | None = None,
+    wanted: tuple[bool, ...] = (True, True, True, False, False),
+) -> list[Tensor | None]:
+    """Walk over the tiles again, and add up what each sends to its rows and columns.
+
+    Parameters
+    ----------
+    inputs : tuple of Tensor or None
+        Query, key, value (float32 or wider), mask or None, slopes or None.
+    out, lse : Tensor, shapes (..., H, L, Ev), (..., H, L)
+        The results of these queries. They may have met more keys than stand in `inputs`:
+        from the final `lse` the weights of any part of the keys can be made again.
+    grad_out, grad_lse : Tensor, shaped as `out` and `lse`
+        What comes back.
+    settings : Settings
+        Those of the forward pass.
+    wanted : tuple of bool
+        Which of the inputs get a gradient.
+
+    Returns
+    -------
+    list of Tensor or None
+        One gradient an input, those that are due to these keys.
+    """
+    average = (grad_out * out).sum(-1, keepdim=True)  # (..., H, L, 1)
+    if grad_lse is not None:
+        average = average - grad_lse[..., None]
+    lse = lse.masked_fill(lse == -torch.inf, 0.0)[..., None]  # (..., H, L, 1)
+    query, key, value = (x for x in inputs[:3] if x is not None)
+    grads = [
+        torch.zeros(x.shape, dtype=x.dtype, device=x.device) if x is not None and want else None
+        for x, want in zip(inputs, wanted, strict=True)
+    ]
+    for rows in tiles.blocks(0, query.shape[-2], settings.block_q):
+        block = _Rows(*(x[..., rows, :] for x in (query, grad_out, lse, average)))
+        with torch.autocast(query.device.type, enabled=False):
+            _send_back(block, key, value, rows, settings, grads)
+    return grads
 
 
 def _attend(

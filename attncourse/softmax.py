@@ -127,7 +127,11 @@ def fold(row_max: Any, row_sum: Any, score: Any) -> tuple[Any, Any]:
     return new_max, row_sum * np.exp(row_max - centre) + np.exp(score - centre)
 
 
-def fold_block(row_max: Any, row_sum: Any, scores: Any) -> tuple[Any, Any, Any, Any]:
+def fold_block(
+    row_max: Any,
+    row_sum: Any,
+    scores: Any,
+) -> tuple[Any, Any, Any, Any]:
     """Fold a whole block of scores into a running maximum and a running sum.
 
     Parameters
@@ -154,10 +158,11 @@ def fold_block(row_max: Any, row_sum: Any, scores: Any) -> tuple[Any, Any, Any, 
     """
     library = library_of(scores)
     constants = scores if library is np else scores.detach()
-    new_max = library.maximum(row_max, library.amax(constants, axis=-1, keepdims=True))
+    block_max = library.amax(constants, axis=-1, keepdims=True)
+    new_max = library.maximum(row_max, block_max)
     centre = library.where(new_max == -np.inf, 0.0, new_max)  # (..., l, 1)
     scores -= centre
-    # exp(x) = 2 ** (x · log2(e)), which processors and GPUs are several times faster at.
+    # exp(x) = 2 ** (x · log2(e)), and powers of 2 are several times faster.
     scores *= _LOG2_E
     weights, shrink = library.exp2(scores), library.exp(row_max - centre)
     row_sum = row_sum * shrink + library.sum(weights, axis=-1, keepdims=True)

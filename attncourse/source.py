@@ -16,7 +16,7 @@ def source_text(item: Any, *, docstring: bool = False) -> str:
     Parameters
     ----------
     item : function, class or module
-        Anything written in Python that `inspect` can find.
+        Anything written in Python that `inspect` can find; a Triton kernel too.
     docstring : bool, default False
         Keep the docstring of a function or class; a module keeps all of its text.
 
@@ -25,6 +25,7 @@ def source_text(item: Any, *, docstring: bool = False) -> str:
     str
         The source, dedented.
     """
+    item = _python_function(item)
     text = inspect.cleandoc("\n" + inspect.getsource(item))
     if docstring or inspect.ismodule(item):
         return text
@@ -41,9 +42,14 @@ def show_source(item: Any, *, docstring: bool = False) -> None:
     """
     from IPython.display import Markdown, display
 
-    file = Path(inspect.getsourcefile(inspect.unwrap(item)) or "?")
+    file = Path(inspect.getsourcefile(inspect.unwrap(_python_function(item))) or "?")
     code = source_text(item, docstring=docstring)
     display(Markdown(f"`{file.parent.name}/{file.name}`\n\n```python\n{code}\n```"))
+
+
+def _python_function(item: Any) -> Any:
+    """Return the function that `triton.jit` wrapped, and anything else as it is."""
+    return getattr(item, "fn", item) if type(item).__module__.startswith("triton") else item
 
 
 def _without_docstring(text: str) -> str:

@@ -43,6 +43,16 @@ def test_show_source_displays_highlighted_code(monkeypatch):
     assert text.endswith("\n```")
 
 
+def test_a_triton_kernel_is_shown_with_its_decorator():
+    pytest.importorskip("triton")
+    from attncourse.rungs.triton_forward import forward_kernel
+
+    shown = source.source_text(forward_kernel)
+    assert shown.startswith("@triton.jit\ndef forward_kernel(")
+    assert '"""' not in shown
+    assert max(map(len, shown.splitlines())) <= 79
+
+
 def test_a_method_without_docstring_is_shown_whole():
     def bare(x):
         return x + 1

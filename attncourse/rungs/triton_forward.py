@@ -28,17 +28,21 @@ LN2 = tl.constexpr(math.log(2))
 @triton.jit
 def forward_kernel(
     q, k, v, out, lse, scale, shift, seq_len_q, seq_len_kv, group,
-    E: tl.constexpr, EV: tl.constexpr, BLOCK_E: tl.constexpr, BLOCK_EV: tl.constexpr,
+    E: tl.constexpr, EV: tl.constexpr,
+    BLOCK_E: tl.constexpr, BLOCK_EV: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
     CAUSAL: tl.constexpr, UPCAST: tl.constexpr, ACC: tl.constexpr,
 ):
     """Attend for BLOCK_M queries of one head; every array is contiguous."""
     num_strips = tl.cdiv(seq_len_q, BLOCK_M)
-    head = (tl.program_id(0) // num_strips).to(tl.int64)  # runs through the batch too
+    # Heads are counted through the batch; 64 bits, for the offsets below.
+    head = (tl.program_id(0) // num_strips).to(tl.int64)
     rows = tl.program_id(0) % num_strips * BLOCK_M + tl.arange(0, BLOCK_M)
     e, ev = tl.arange(0, BLOCK_E)[None, :], tl.arange(0, BLOCK_EV)[None, :]
-    row_at, row_ok = (head * seq_len_q + rows)[:, None], (rows < seq_len_q)[:, None]
-    queries = tl.load(q + row_at * E + e, mask=row_ok & (e < E), other=0.0)
+    e_ok, ev_ok = e < E, ev < EV
+    row_at = (head * seq_len_q + rows)[:, None]
+    row_ok = (rows < seq_len_q)[:, None]
+    queries = tl.load(q + row_at * E + e, mask=row_ok & e_ok, other=0.0)
     queries = queries.to(tl.float32) if UPCAST else queries
     row_max = tl.full([BLOCK_M], float("-inf"), ACC)
     row_sum = tl.zeros([BLOCK_M], ACC)
@@ -50,12 +54,15 @@ def forward_kernel(
 
     for col0 in range(0, stop, BLOCK_N):
         cols = col0 + tl.arange(0, BLOCK_N)
-        col_at, col_ok = (head // group * seq_len_kv + cols)[:, None], (cols < stop)[:, None]
-        keys = tl.load(k + col_at * E + e, mask=col_ok & (e < E), other=0.0)
-        values = tl.load(v + col_at * EV + ev, mask=col_ok & (ev < EV), other=0.0)
+        col_at = (head // group * seq_len_kv + cols)[:, None]
+        col_ok = (cols < stop)[:, None]
+        keys = tl.load(k + col_at * E + e, mask=col_ok & e_ok, other=0.0)
+        values = tl.load(v + col_at * EV + ev, mask=col_ok & ev_ok, other=0.0)
         keys = keys.to(tl.float32) if UPCAST else keys
         values = values.to(tl.float32) if UPCAST else values
-        scores = tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=ACC) * scale
+        scores = tl.dot(
+            queries, tl.trans(keys), input_precision="ieee", out_dtype=ACC
+        ) * scale
         seen = (cols < seq_len_kv)[None, :]
         if CAUSAL:
             seen = seen & (rows[:, None] + shift >= cols[None, :])
@@ -67,14 +74,16 @@ def forward_kernel(
         row_sum = row_sum * shrink + tl.sum(weights, 1)
         acc = acc * shrink[:, None]
         weights = weights.to(values.dtype)
-        acc = tl.dot(weights, values, acc, input_precision="ieee", out_dtype=ACC)
+        acc = tl.dot(
+            weights, values, acc, input_precision="ieee", out_dtype=ACC
+        )
         row_max = new_max
 
     total = tl.where(row_sum == 0.0, 1.0, row_sum)
-    nats = (row_max + tl.log2(total)) * LN2  # a row that saw nothing keeps its -inf
+    nats = (row_max + tl.log2(total)) * LN2  # -inf where nothing was seen
     tl.store(lse + head * seq_len_q + rows, nats, mask=rows < seq_len_q)
     acc = (acc / total[:, None]).to(out.dtype.element_ty)
-    tl.store(out + row_at * EV + ev, acc, mask=row_ok & (ev < EV))
+    tl.store(out + row_at * EV + ev, acc, mask=row_ok & ev_ok)
 # fmt: on
 
 

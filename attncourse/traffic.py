@@ -10,14 +10,23 @@ Left out: caches that catch a second read, batches, and every mask but causal an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from attncourse import masks, softmax, tiles
 from attncourse import scores as order
 
-__all__ = ["TWINS", "SlowMemory", "materialised", "strips", "tiled"]
+__all__ = ["TWINS", "Move", "SlowMemory", "materialised", "strips", "tiled"]
+
+
+class Move(NamedTuple):
+    """One load or store: which array, which of its rows, and how many bytes."""
+
+    kind: str
+    name: str
+    rows: slice
+    nbytes: int
 
 
 class SlowMemory:
@@ -30,14 +39,13 @@ class SlowMemory:
 
     Attributes
     ----------
-    loaded, stored : int
-        Bytes so far, in each direction.
+    moves : list of Move
+        Every "load" and "store" so far, in order.
     """
 
     def __init__(self, **arrays: np.ndarray) -> None:
         self._arrays = dict(arrays)
-        self.loaded = 0
-        self.stored = 0
+        self.moves: list[Move] = []
 
     def reserve(self, name: str, *shape: int, dtype: Any = np.float64) -> None:
         """Make room for a result; nothing moves yet."""
@@ -50,13 +58,23 @@ class SlowMemory:
     def load(self, name: str, rows: slice) -> np.ndarray:
         """Bring rows of an array into fast memory."""
         block = self._arrays[name][rows].copy()
-        self.loaded += block.nbytes
+        self.moves.append(Move("load", name, rows, block.nbytes))
         return block
 
     def store(self, name: str, rows: slice, block: np.ndarray) -> None:
         """Write rows of an array back."""
         self._arrays[name][rows] = block
-        self.stored += self._arrays[name][rows].nbytes
+        self.moves.append(Move("store", name, rows, self._arrays[name][rows].nbytes))
+
+    @property
+    def loaded(self) -> int:
+        """Bytes brought into fast memory so far."""
+        return sum(move.nbytes for move in self.moves if move.kind == "load")
+
+    @property
+    def stored(self) -> int:
+        """Bytes written back so far."""
+        return sum(move.nbytes for move in self.moves if move.kind == "store")
 
     @property
     def moved(self) -> int:
@@ -120,20 +138,23 @@ def tiled(
     Parameters and results are those of `materialised`. The loop is that of rung `tiled`.
     """
     head = _Head(query, key, value, **limits)
-    head.memory.reserve("lse", len(query), 1, dtype=query.dtype)
+    memory = head.memory
+    memory.reserve("lse", len(query), 1, dtype=query.dtype)
     for rows in tiles.blocks(0, len(query), head.block_q):
-        q = head.memory.load("q", rows)  # (l, E)
+        q = memory.load("q", rows)  # (l, E)
         row_sum = np.zeros((len(q), 1), q.dtype)  # (l, 1)
         row_max = np.full_like(row_sum, -np.inf)
         acc = np.zeros((len(q), value.shape[-1]), q.dtype)  # (l, Ev)
-        for cols in tiles.key_blocks(rows, len(key), head.block_kv, **head.limits):
-            scores = head.finish(q @ head.memory.load("k", cols).T, rows, cols)  # (l, s)
-            row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
-            acc = acc * shrink + weights @ head.memory.load("v", cols)
+        for cols in head.key_blocks(rows):
+            k, v = memory.load("k", cols), memory.load("v", cols)
+            scores = head.finish(q @ k.T, rows, cols)  # (l, s)
+            folded = softmax.fold_block(row_max, row_sum, scores)
+            row_max, row_sum, weights, shrink = folded
+            acc = acc * shrink + weights @ v
         with np.errstate(divide="ignore"):
-            head.memory.store("lse", rows, np.log(row_sum) + row_max)
-        head.memory.store("out", rows, acc / np.where(row_sum == 0, 1, row_sum))
-    return head.memory.look("out"), head.memory
+            memory.store("lse", rows, np.log(row_sum) + row_max)
+        memory.store("out", rows, acc / np.where(row_sum == 0, 1, row_sum))
+    return memory.look("out"), memory
 
 
 TWINS = {"materialised": materialised, "strips": strips, "tiled": tiled}
@@ -155,7 +176,7 @@ class _Head:
     ) -> None:
         self.memory = SlowMemory(q=query, k=key, v=value)
         self.memory.reserve("out", len(query), value.shape[-1], dtype=query.dtype)
-        self.scale = query.shape[-1] ** -0.5
+        self.scale, self.seq_len_kv = query.shape[-1] ** -0.5, len(key)
         self.block_q, self.block_kv = block_q, block_kv
         shift = masks.offset(len(query), len(key), causal_align)
         self.limits: dict[str, Any] = {
@@ -163,6 +184,10 @@ class _Head:
             "window_size": window_size,
             "is_causal": is_causal,
         }
+
+    def key_blocks(self, rows: slice) -> list[slice]:
+        """Cut the keys that some query of a block may see into blocks."""
+        return tiles.key_blocks(rows, self.seq_len_kv, self.block_kv, **self.limits)
 
     def finish(self, products: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
         """Scale a block of products, and hide what its queries may not see."""

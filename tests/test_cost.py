@@ -72,6 +72,7 @@ def test_every_load_and_store_is_counted_once():
     block += 100
     memory.store("y", slice(0, 2), np.ones((2, 1)))
     assert (memory.loaded, memory.stored, memory.moved) == (48, 16, 64)
+    assert memory.moves == [("load", "x", slice(1, 4), 48), ("store", "y", slice(0, 2), 16)]
     assert memory.look("x").max() == 11
     assert np.isnan(memory.look("y")).sum() == 4
 

@@ -195,6 +195,18 @@ def empty_state(k: Tensor, v: Tensor) -> State:
     )
 
 
+def add(state: State, k: Tensor, v: Tensor) -> State:
+    """Fold keys (..., S, E) and values (..., S, Ev) into the state; their order is lost."""
+    k = feature_map(k)
+    return State(state.pairs + k.mT @ v, state.keys + k.sum(-2))
+
+
+def read(q: Tensor, state: State) -> Tensor:
+    """Answer queries (..., L, E) from the state alone, (..., L, Ev)."""
+    q = feature_map(q)
+    return _divided(q @ state.pairs, q @ state.keys.unsqueeze(-1))
+
+
 def step(state: State | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[State, Tensor]:
     """Read one or more new tokens, then answer the query of the last one: a decoding step.
 

@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "bench",
+    "bug_hunt",
     "conformance",
     "corpus",
     "cost",
@@ -40,6 +41,8 @@ _MODULES = (
     "train",
     "variants",
     "widgets",
+    "wordpiece",
+    "wordpiece_learning",
 )
 _FROM_RUNGS = ("LADDER", "attention")
 

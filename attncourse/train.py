@@ -24,6 +24,8 @@ Measure = Callable[[torch.Tensor, torch.Tensor], torch.Tensor | float]
 
 # Unseen batches come from a seed far from the one that training uses.
 _UNSEEN = 1_000_003
+# torch's cross-entropy skips targets of this value; so does the accuracy.
+_LEFT_OUT = -100
 
 
 @dataclass
@@ -83,7 +85,7 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
     output : Tensor, shape (..., C)
         Scores of C classes.
     target : Tensor of int64, shape (...)
-        The right classes.
+        The right classes; -100 leaves a place out, as in torch's cross-entropy.
 
     Raises
     ------
@@ -95,7 +97,8 @@ def accuracy(output: torch.Tensor, target: torch.Tensor) -> float:
             f"output has shape {tuple(output.shape)}, target {tuple(target.shape)}; "
             "wanted output (..., C) for target (...)"
         )
-    return (output.argmax(-1) == target).float().mean().item()
+    asked = target != _LEFT_OUT
+    return (output.argmax(-1) == target)[asked].float().mean().item()
 
 
 def cross_entropy(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

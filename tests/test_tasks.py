@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attncourse import tasks
+from attncourse import tasks, train
 
 
 def test_first_token_recall_asks_for_the_first_token():
@@ -106,3 +106,35 @@ def test_bad_input_is_named():
         tasks.reversal(2, 3, generator=0.5)
     with pytest.raises(TypeError, match="got True"):
         tasks.reversal(2, 3, generator=True)
+
+
+def test_two_lookups_ask_for_two_different_places():
+    tokens, target = tasks.two_lookups(40, 12, 50, generator=0)
+    for place in range(12):
+        mirror, before = 11 - place, (place - 2) % 12
+        assert mirror != before
+        assert torch.equal(target[:, place, 0], tokens[:, mirror])
+        assert torch.equal(target[:, place, 1], tokens[:, before])
+
+
+def test_two_lookups_refuse_a_length_where_the_places_meet():
+    with pytest.raises(ValueError, match=r"even.*got 7"):
+        tasks.two_lookups(2, 7, generator=0)
+
+
+def test_some_places_back_skips_what_has_no_answer():
+    tokens, target = tasks.some_places_back(30, 9, 7, back=4, generator=0)
+    assert torch.equal(target[:, 4:], tokens[:, :-4])
+    assert (target[:, :4] == -100).all()
+    out = torch.nn.functional.one_hot(target.clamp(min=0), 7).float() * 50
+    assert train.cross_entropy(out, target) < 1e-6
+    assert train.accuracy(out, target) == 1.0
+
+
+def test_latest_mark_asks_for_the_marked_symbol_seen_last():
+    tokens, target = tasks.latest_mark(50, 20, 6, generator=0)
+    for row, answers in zip(tokens.tolist(), target.tolist(), strict=True):
+        assert row[0] >= 6
+        for place, answer in enumerate(answers):
+            assert answer == [symbol for symbol in row[: place + 1] if symbol >= 6][-1] - 6
+    assert 0.2 < (tokens[:, 1:] >= 6).float().mean() < 0.3

@@ -8,14 +8,16 @@ to encode and to decode, is in `attncourse.text`.
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 Pair = tuple[int, int]
 
 NUM_BYTES = 256
+_GONE = -1
 
 # GPT-2's rule with the standard library's classes: a contraction, or an optional space followed by
 # letters, digits or other signs, or white space. Merges never cross a piece, so " dog" and "dog."
@@ -75,6 +77,60 @@ def merge_pair(ids: Sequence[int], pair: Pair, new_id: int) -> list[int]:
             merged.append(ids[index])
             index += 1
     return merged
+
+
+def merge_all(ids: Sequence[int], rank: Mapping[Pair, int]) -> list[int]:
+    """Apply every merge that fits, the one that was learnt first first.
+
+    Parameters
+    ----------
+    ids : sequence of int
+        Symbols, in order.
+    rank : mapping of pairs to int
+        The number of each merge; merge number i makes symbol 256 + i of earlier symbols.
+
+    Returns
+    -------
+    list of int
+        The symbols when no merge fits any more.
+
+    Notes
+    -----
+    The pairs wait in a heap, so n symbols take about n log n steps however long a word is; looking
+    for the best pair again after each merge takes n for each. A symbol that was merged away stays
+    in the list with a gap behind it, and its pairs in the heap are skipped.
+
+    Examples
+    --------
+    >>> merge_all([97, 98, 97, 98, 99], {(97, 98): 0, (256, 99): 1})
+    [256, 257]
+    """
+    symbols = list(ids)
+    after = [*range(1, len(symbols)), len(symbols)]  # the next symbol that is still there
+    before = list(range(-1, len(symbols) - 1))
+    heap = [(rank[p], i, p) for i, p in enumerate(pairwise(symbols)) if p in rank]
+    heapq.heapify(heap)
+    while heap:
+        number, left, pair = heapq.heappop(heap)
+        right = after[left]
+        if right == len(symbols) or (symbols[left], symbols[right]) != pair:
+            continue
+        symbols[left], symbols[right] = NUM_BYTES + number, _GONE
+        after[left] = after[right]
+        if after[left] < len(symbols):
+            before[after[left]] = left
+        for place in (before[left], left):
+            neighbours = _pair_at(symbols, after, place)
+            if neighbours in rank:
+                heapq.heappush(heap, (rank[neighbours], place, neighbours))
+    return [symbol for symbol in symbols if symbol != _GONE]
+
+
+def _pair_at(symbols: list[int], after: list[int], place: int) -> Pair:
+    """Return the pair that begins at a place; a pair that no merge knows if there is none."""
+    if place < 0 or after[place] == len(symbols):
+        return (_GONE, _GONE)
+    return (symbols[place], symbols[after[place]])
 
 
 def learn_merges(text: str, num_merges: int) -> list[Pair]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from attncourse.bpe import NUM_BYTES, Pair, learn_merges, merge_pair, pieces
+from attncourse.bpe import NUM_BYTES, Pair, learn_merges, merge_all, pieces
 
 
 @dataclass(frozen=True)
@@ -102,18 +101,8 @@ class Tokenizer:
         ids: list[int] = []
         for piece in pieces(text):
             if piece not in self._cache:
-                self._cache[piece] = self._encode_piece(piece)
+                self._cache[piece] = merge_all(list(piece.encode()), self._rank)
             ids += self._cache[piece]
-        return ids
-
-    def _encode_piece(self, piece: str) -> list[int]:
-        """Apply the merges to one piece, in the order in which they were learnt."""
-        ids = list(piece.encode())
-        while len(ids) > 1:
-            pair = min(pairwise(ids), key=lambda p: self._rank.get(p, len(self.merges)))
-            if pair not in self._rank:
-                break
-            ids = merge_pair(ids, pair, NUM_BYTES + self._rank[pair])
         return ids
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncourse.bpe import NUM_BYTES, _PairTable, learn_merges, merge_pair, pieces
+from attncourse.bpe import NUM_BYTES, _PairTable, learn_merges, merge_all, merge_pair, pieces
 
 # Sennrich et al.'s toy text: low x5, lower x2, newest x6, widest x3.
 TOY = " low" * 5 + " lower" * 2 + " newest" * 6 + " widest" * 3
@@ -64,3 +64,36 @@ def test_counts_kept_up_to_date_equal_counts_made_anew(text, num_merges):
             for neighbours in pairwise(word):
                 anew[neighbours] += times
         assert table.counts == anew
+
+
+def merged_one_by_one(ids, rank):
+    """Look for the first-learnt pair again after each merge: the rule, spelt out."""
+    while True:
+        known = [pair for pair in pairwise(ids) if pair in rank]
+        if not known:
+            return ids
+        pair = min(known, key=rank.get)
+        ids = merge_pair(ids, pair, NUM_BYTES + rank[pair])
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="abc ", max_size=200), st.text(alphabet="abc", max_size=60))
+def test_merging_with_a_heap_is_merging_one_by_one(lesson, text):
+    rank = {pair: number for number, pair in enumerate(learn_merges(lesson, 30))}
+    assert merge_all(list(text.encode()), rank) == merged_one_by_one(list(text.encode()), rank)
+
+
+def test_a_very_long_word_takes_few_steps():
+    class Counting(dict):
+        asked = 0
+
+        def __getitem__(self, pair):
+            Counting.asked += 1
+            return super().__getitem__(pair)
+
+    lesson = "abcab " * 9 + "bcbca " * 7 + "ccab " * 5
+    rank = Counting({pair: number for number, pair in enumerate(learn_merges(lesson, 20))})
+    word = list(b"abccbacabbcabca" * 2000)
+    merged = merge_all(word, rank)
+    assert len(merged) < len(word)
+    assert Counting.asked < 3 * len(word)

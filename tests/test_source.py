@@ -53,6 +53,16 @@ def test_a_triton_kernel_is_shown_with_its_decorator():
     assert max(map(len, shown.splitlines())) <= 79
 
 
+def test_a_part_of_a_function_is_cut_out_by_its_lines():
+    shown = source.source_text(softmax.merge, start="total = share1", stop="return out")
+    assert shown.startswith("total = share1 + share2\n")
+    assert shown.splitlines()[-1].startswith("out = out1")
+    with pytest.raises(ValueError, match="no line from 1 on holds 'no such line'"):
+        source.source_text(softmax.merge, start="no such line")
+    with pytest.raises(ValueError, match="holds 'centre ='"):
+        source.source_text(softmax.merge, start="total = share1", stop="centre =")
+
+
 def test_a_method_without_docstring_is_shown_whole():
     def bare(x):
         return x + 1
@@ -61,21 +71,22 @@ def test_a_method_without_docstring_is_shown_whole():
 
 
 def shown_in_chapters():
-    """Yield each object that a chapter shows, with the names it imports."""
+    """Yield each piece of source that a chapter shows."""
     for path in sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         names = {}
         for line in re.findall(r"^from attncourse.*$", "\n".join(code), re.M):
             exec(line, names)
-        for shown in re.findall(r"show_source\(([\w.]+)\)", "\n".join(code)):
-            yield f"{path.stem}: {shown}", eval(shown, names)
+        names["shown"] = source.source_text
+        for arguments in re.findall(r"^show_source\((.*?)\)$", "\n".join(code), re.M | re.S):
+            yield f"{path.stem}: {arguments}", eval(f"shown({arguments})", names)
 
 
 def test_every_source_that_a_chapter_shows_fits_the_page():
     pytest.importorskip("torch")
     shown = dict(shown_in_chapters())
     assert len(shown) >= 4
-    for name, item in shown.items():
-        longest = max(source.source_text(item).splitlines(), key=len)
+    for name, text in shown.items():
+        longest = max(text.splitlines(), key=len)
         assert len(longest) <= 79, f"{name}: {longest}"

@@ -147,8 +147,8 @@ def paged_decode(
         skip = cols.start % page
         wanted = slice(skip, skip + cols.stop - cols.start)
         found = (pool[pages].transpose(1, 2) for pool in (key_pages, value_pages))
-        k, v = (block.flatten(2, 3)[:, :, wanted].contiguous() for block in found)  # (B, Hkv, s, E)
-        return k, v
+        k, v = (block.flatten(2, 3)[:, :, wanted] for block in found)
+        return k.contiguous(), v.contiguous()  # (B, Hkv, s, ·)
 
     seq_len_kv = int(ends.max()) if ends.numel() else 0
     options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
@@ -175,7 +175,8 @@ def _decode(
     options: _Options,
 ) -> tuple[Tensor, Tensor]:
     """Attend to one part of the keys after the other, and merge."""
-    q = query.to(torch.promote_types(query.dtype, torch.float32)) * options.scale
+    wide = torch.promote_types(query.dtype, torch.float32)
+    q = query.to(wide) * options.scale
     out = q.new_zeros(*q.shape[:-1], value_width)  # (B, H, L, Ev)
     lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
     places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
@@ -185,9 +186,9 @@ def _decode(
     if options.window_size is not None and stop and own.numel():
         first = max(0, int(own.min()) - options.window_size + 1)
     for number, cols in enumerate(tiles.blocks(first, stop, options.split)):
-        k, v = (block.to(q.dtype) for block in read(cols))  # (B, Hkv, s, E), (B, Hkv, s, Ev)
-        gap = own - torch.arange(cols.start, cols.stop, device=q.device)  # (B, 1, L, s)
-        part = _attend(q, k, v, gap, options)
+        k, v = (block.to(wide) for block in read(cols))  # (B, Hkv, s, ·)
+        keys = torch.arange(cols.start, cols.stop, device=q.device)
+        part = _attend(q, k, v, own - keys, options)  # gap (B, 1, L, s)
         out, lse = softmax.merge(out, lse, *part) if number else part
     return out.to(query.dtype), lse
 

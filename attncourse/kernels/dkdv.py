@@ -184,7 +184,12 @@ def dkdv_kernel(
                     input_precision="ieee",
                     out_dtype=ACC,
                 )
-                dweights = tl.dot(values, tl.trans(douts), input_precision="ieee", out_dtype=ACC)
+                dweights = tl.dot(
+                    values,
+                    tl.trans(douts),
+                    input_precision="ieee",
+                    out_dtype=ACC,
+                )
                 if KEEP_SCALE != 1.0:
                     dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
                 dtile = weights * (dweights - shared[None, :])

@@ -156,9 +156,10 @@ def attention_backward(
     num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     # out = (weights * survived) @ v
     grad_value = tiles.sum_by_group(weights * survived, grad_out, num_kv_heads)
-    grad_weights = tiles.by_group(grad_out, v.swapaxes(-1, -2)) * survived  # (..., H, L, S)
+    values = v.swapaxes(-1, -2)  # (..., Hkv, Ev, S)
+    grad_weights = tiles.by_group(grad_out, values) * survived  # (..., H, L, S)
     # weights = softmax(scores)
-    average = (weights * grad_weights).sum(axis=-1, keepdims=True)  # (..., H, L, 1)
+    average = (weights * grad_weights).sum(-1, keepdims=True)  # (..., H, L, 1)
     grad_scores = weights * (grad_weights - average)  # (..., H, L, S)
     # lse = logsumexp(scores), whose gradient is the weights
     if grad_lse is not None:
@@ -168,5 +169,5 @@ def attention_backward(
         grad_scores = grad_scores * order.softcap_slope(scores, softcap)
     # scaled = scale * q @ k.T
     grad_query = scale * tiles.by_group(grad_scores, k)  # (..., H, L, E)
-    grad_key = scale * tiles.sum_by_group(grad_scores, q, num_kv_heads)  # (..., Hkv, S, E)
+    grad_key = scale * tiles.sum_by_group(grad_scores, q, num_kv_heads)
     return Gradients(grad_query, grad_key, grad_value, grad_scores)

@@ -224,7 +224,7 @@ def _send_back(
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block * scale, k_block.mT)  # (..., H, l, s)
         scores, _ = order.finish(scores, rows, cols, **hiding)
-        weights = (scores - lse).mul_(LOG2_E).exp2_()  # the forward pass's weights, made again
+        weights = (scores - lse).mul_(LOG2_E).exp2_()  # made again
         grad_weights = tiles.by_group(grad_out, v_block.mT)  # (..., H, l, s)
         survived = _survived(weights, rows, cols, settings)
         if survived is not None:
@@ -236,7 +236,8 @@ def _send_back(
             grad_scores.mul_(order.softcap_slope(scores, hiding["softcap"]))
         _send_to_masks(grad_scores, rows, cols, hiding["shift"], grads)
         grad_q[..., rows, :] += scale * tiles.by_group(grad_scores, k_block)
-        grad_k[..., cols, :] += scale * tiles.sum_by_group(grad_scores, q_block, num_kv_heads)
+        from_rows = tiles.sum_by_group(grad_scores, q_block, num_kv_heads)
+        grad_k[..., cols, :] += scale * from_rows
 
 
 def _send_to_masks(

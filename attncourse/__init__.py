@@ -29,6 +29,7 @@ _MODULES = (
     "models",
     "plotting",
     "positions",
+    "pretrained",
     "reference",
     "rungs",
     "scores",

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 PREFIX = "##"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -143,7 +144,7 @@ class WordPiece:
         object.__setattr__(self, "_longest", max(map(len, vocab)))
 
     @classmethod
-    def from_file(cls, path: str | Path, *, lower: bool = True) -> WordPiece:
+    def from_file(cls, path: str | Path, *, lower: bool = True) -> Self:
         """Read a vocabulary file as BERT ships it: UTF-8, one token a line, ids from 0."""
         lines = Path(path).read_text(encoding="utf-8").split("\n")
         if lines[-1] == "":

@@ -136,10 +136,20 @@ class GPT(nn.Module):
         capacity : int, default 64
             Tokens to make room for at first; it grows by itself.
         """
-        kind = {"dtype": self.embed.weight.dtype, "device": self.embed.weight.device}
-        heads = self.blocks[0].attention
-        sizes = (batch_size, heads.num_kv_heads, heads.head_dim)
-        return [KVCache(*sizes, capacity=capacity, **kind) for _ in self.blocks]
+        config, like = self.config, self.embed.weight
+        num_kv_heads = config.num_kv_heads or config.num_heads
+        head_dim = config.head_dim or config.d_model // config.num_heads
+        return [
+            KVCache(
+                batch_size,
+                num_kv_heads,
+                head_dim,
+                capacity=capacity,
+                dtype=like.dtype,
+                device=like.device,
+            )
+            for _ in self.blocks
+        ]
 
     def forward(
         self, ids: Tensor, cache: list[KVCache] | None = None, *, last_only: bool = False

@@ -31,6 +31,7 @@ _MODULES = (
     "positions",
     "pretrained",
     "reference",
+    "rollout",
     "rungs",
     "scores",
     "softmax",

@@ -1,117 +1,21 @@
-"""The attention explorer: a figure that reacts in a saved page, in Jupyter and in Colab.
+"""Figures that react in a saved page, in Jupyter and in Colab.
 
-The one idea: Python computes the dot products, `explorer.js` turns them into weights as the
-reader moves a control. Without a kernel the saved state is enough, so the figure also reacts in
-the published book. Needs the `widgets` extra.
+The one idea: Python computes and stores the numbers, one JavaScript file without imports shows
+them as the reader moves a control. Without a kernel the saved state is enough, so a figure also
+reacts in the published book. Every text is a label in the state, so that a translation can
+replace it. Needs the `widgets` extra.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from importlib.resources import files
-from typing import Any
-
-import numpy as np
-
 try:
-    import anywidget
-    import traitlets
+    import anywidget  # noqa: F401
+    import traitlets  # noqa: F401
 except ImportError as error:
     raise ImportError(
         "attncourse.widgets needs anywidget, which is not installed; "
         "get it with: python -m pip install 'attncourse[widgets]'"
     ) from error
 
-__all__ = ["AttentionExplorer"]
+from attncourse.widgets.explorer import AttentionExplorer
+from attncourse.widgets.player import TilePlayer
 
-_HERE = files("attncourse.widgets")
-
-
-class AttentionExplorer(anywidget.AnyWidget):
-    """Show who attends to whom, and let the reader change how sharply.
-
-    Parameters
-    ----------
-    tokens : sequence of str, length L
-        The words of the sequence, each both a query and a key.
-    query, key : array_like, shape (L, E)
-        Finite vectors; their dot products are what the page shows.
-    widths : sequence of int, optional
-        Several widths give a slider that keeps only the first so many components of query and
-        key, and a switch that divides by the root of the width. By default there is one width,
-        E, and a slider that multiplies the scores.
-    divide : bool
-        Whether the dot products are divided by the root of the width.
-    sharpness : float
-        The first factor of the scores, 0 or more.
-    selected : int
-        The token that asks first.
-
-    Notes
-    -----
-    The state holds numbers and text only, no binary buffers: it can be saved as JSON.
-    """
-
-    _esm = (_HERE / "explorer.js").read_text(encoding="utf-8")
-    _css = (_HERE / "explorer.css").read_text(encoding="utf-8")
-
-    tokens = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    widths = traitlets.List(traitlets.Int()).tag(sync=True)
-    scores: traitlets.List = traitlets.List().tag(sync=True)
-    width_index = traitlets.Int(0).tag(sync=True)
-    divide = traitlets.Bool(True).tag(sync=True)
-    sharpness = traitlets.Float(1.0, min=0.0).tag(sync=True)
-    selected = traitlets.Int(0).tag(sync=True)
-    static_height = traitlets.Int(0).tag(sync=True)  # room that a saved page keeps, in pixels
-
-    def __init__(
-        self,
-        tokens: Sequence[str],
-        query: Any,
-        key: Any,
-        *,
-        widths: Sequence[int] | None = None,
-        divide: bool = True,
-        sharpness: float = 1.0,
-        selected: int = 0,
-        **layout: Any,
-    ) -> None:
-        tokens = [str(token) for token in tokens]
-        query, key = np.asarray(query, dtype=float), np.asarray(key, dtype=float)
-        _check(tokens, query, key)
-        widths = [query.shape[1]] if widths is None else [int(width) for width in widths]
-        if not widths or min(widths) < 1 or max(widths) > query.shape[1]:
-            raise ValueError(f"widths must lie in 1 ... {query.shape[1]}, got {widths}")
-        if not 0 <= selected < len(tokens):
-            raise ValueError(f"selected must lie in 0 ... {len(tokens) - 1}, got {selected}")
-        super().__init__(
-            tokens=tokens,
-            widths=widths,
-            scores=[(query[:, :width] @ key[:, :width].T).tolist() for width in widths],
-            divide=divide,
-            sharpness=sharpness,
-            selected=selected,
-            static_height=_height(len(tokens), len(widths)),
-            **layout,
-        )
-
-
-def _height(num_tokens: int, num_widths: int) -> int:
-    """Return about how many pixels the figure is high, so that a loading page does not jump."""
-    side_by_side = num_tokens <= 7
-    tables = 24 * num_tokens if side_by_side else 60 + 48 * num_tokens
-    return 230 + tables + (34 if num_widths > 1 else 0)
-
-
-def _check(tokens: list[str], query: np.ndarray, key: np.ndarray) -> None:
-    """Refuse vectors that do not belong to the tokens or cannot be saved as JSON."""
-    for name, vectors in (("query", query), ("key", key)):
-        if vectors.ndim != 2 or len(vectors) != len(tokens) or not len(tokens):
-            raise ValueError(
-                f"{name} must have one vector for each of the {len(tokens)} tokens (at least "
-                f"one), got shape {vectors.shape}"
-            )
-        if not np.isfinite(vectors).all():
-            raise ValueError(f"{name} must be finite: a saved page cannot hold nan or inf")
-    if query.shape != key.shape:
-        raise ValueError(f"query has width {query.shape[1]}, key has width {key.shape[1]}")
+__all__ = ["AttentionExplorer", "TilePlayer"]

@@ -1,4 +1,4 @@
-// The attention explorer: one file, no imports, so that a saved page, Jupyter and Colab run the same code.
+// The attention explorer, after parts.js.
 // First the numbers (pure functions, compared with Python by the tests), then the page that shows them.
 
 export const SHARPNESS = [0, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64];
@@ -39,65 +39,34 @@ export function compute(state) {
   return { scores, weights, spread: spread(scores), gradient: jacobianNorm(row), top: row.indexOf(Math.max(...row)) };
 }
 
-const STATE = ["tokens", "widths", "scores", "width_index", "divide", "sharpness", "selected"];
+const STATE = ["tokens", "widths", "scores", "width_index", "divide", "sharpness", "selected", "labels"];
 const read = (model) => Object.fromEntries(STATE.map((name) => [name, model.get(name)]));
-let count = 0;
-
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...children);
-  return node;
-}
-
-function slider(label, max, change) {
-  const id = `attn-explorer-${++count}`;
-  const input = make("input", { type: "range", id, min: 0, max, step: 1 });
-  const output = make("output", { for: id });
-  input.addEventListener("input", () => change(+input.value));
-  const node = make("div", { class: "attn-control" }, make("label", { for: id }, label), input, output);
-  const show = (value, text) => {
-    input.value = value;
-    input.setAttribute("aria-valuetext", text);
-    output.textContent = text;
-  };
-  return { node, show };
-}
 
 // Several widths: choose one, and whether to divide. One width: choose how sharp.
 function controls(model, set) {
-  const { widths } = read(model);
+  const { widths, labels } = read(model);
   if (widths.length === 1) {
-    const sharp = slider("Scores multiplied by", SHARPNESS.length - 1, (i) => set("sharpness", SHARPNESS[i]));
+    const sharp = slider(labels.sharpness, SHARPNESS.length - 1, (i) => set("sharpness", SHARPNESS[i]));
     const nearest = (value) => SHARPNESS.reduce((best, x, i) => (Math.abs(x - value) < Math.abs(SHARPNESS[best] - value) ? i : best), 0);
     return { nodes: [sharp.node], show: (state) => sharp.show(nearest(state.sharpness), `× ${state.sharpness}`) };
   }
-  const width = slider("Width of query and key", widths.length - 1, (i) => set("width_index", i));
-  const id = `attn-explorer-${++count}`;
-  const box = make("input", { type: "checkbox", id });
-  box.addEventListener("change", () => set("divide", box.checked));
-  const divide = make("div", { class: "attn-control" }, box, make("label", { for: id }, "Divide the scores by √E"));
+  const width = slider(labels.width, widths.length - 1, (i) => set("width_index", i));
+  const divide = checkbox(labels.divide, (checked) => set("divide", checked));
   const show = (state) => {
     width.show(state.width_index, `E = ${widths[state.width_index]}`);
-    box.checked = state.divide;
+    divide.show(state.divide);
   };
-  return { nodes: [width.node, divide], show };
+  return { nodes: [width.node, divide.node], show };
 }
 
-function tokenButtons(tokens, set) {
-  const buttons = tokens.map((token, i) => {
-    const button = make("button", { type: "button" }, token);
-    button.addEventListener("click", () => set("selected", i));
-    return button;
-  });
-  const node = make("div", { class: "attn-tokens", role: "group", "aria-label": "Choose the token that asks" }, ...buttons);
-  const show = ({ selected }) => buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === selected));
-  return { node, show };
+function tokenButtons({ tokens, labels }, set) {
+  const buttons = choices(labels.choose, tokens, (i) => set("selected", i));
+  return { node: buttons.node, show: ({ selected }) => buttons.show(selected) };
 }
 
-function rowTable(tokens) {
+function rowTable({ tokens, labels }) {
   const caption = make("caption");
-  const head = ["key", "score", "weight"].map((name) => make("th", { scope: "col" }, name));
+  const head = ["key", "score", "weight"].map((name) => make("th", { scope: "col" }, labels[name]));
   const rows = tokens.map((token) => {
     const cells = { score: make("td"), bar: make("span", { class: "attn-bar", "aria-hidden": "true" }), number: make("span") };
     cells.row = make("tr", {}, make("th", { scope: "row" }, token), cells.score, make("td", { class: "attn-weight" }, cells.number, cells.bar));
@@ -105,7 +74,7 @@ function rowTable(tokens) {
   });
   const node = make("table", { class: "attn-row" }, caption, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map((r) => r.row)));
   const show = ({ selected }, { scores, weights }) => {
-    caption.textContent = `“${tokens[selected]}” asks`;
+    caption.textContent = fill(labels.asks, { token: tokens[selected] });
     rows.forEach((cells, j) => {
       cells.score.textContent = scores[selected][j].toFixed(2);
       cells.number.textContent = weights[selected][j].toFixed(2);
@@ -115,14 +84,14 @@ function rowTable(tokens) {
   return { node, show };
 }
 
-function weightTable(tokens) {
+function weightTable({ tokens, labels }) {
   const cells = tokens.map(() => tokens.map(() => make("td")));
   const heads = tokens.map((token) => make("th", { scope: "row" }, token));
   const rows = cells.map((row, i) => make("tr", {}, heads[i], ...row));
-  const corner = make("th", { scope: "col" }, "query");
+  const corner = make("th", { scope: "col" }, labels.query);
   const columns = tokens.map((token) => make("th", { scope: "col" }, token));
-  const table = make("table", { class: "attn-all" }, make("caption", {}, "All weights, keys across"), make("thead", {}, make("tr", {}, corner, ...columns)), make("tbody", {}, ...rows));
-  const node = make("div", { class: "attn-scroll", tabindex: 0, role: "region", "aria-label": "Table of all weights" }, table);
+  const table = make("table", { class: "attn-all" }, make("caption", {}, labels.all), make("thead", {}, make("tr", {}, corner, ...columns)), make("tbody", {}, ...rows));
+  const node = make("div", { class: "attn-scroll", tabindex: 0, role: "region", "aria-label": labels.table }, table);
   const show = ({ selected }, { weights }) => {
     weights.forEach((row, i) => row.forEach((weight, j) => {
       cells[i][j].textContent = weight.toFixed(2);
@@ -135,8 +104,8 @@ function weightTable(tokens) {
   return { node, show };
 }
 
-function readout() {
-  const names = ["Spread of all scores", "Gradient through this row (0.5 at most)"];
+function readout({ labels }) {
+  const names = [labels.spread, labels.gradient];
   const values = names.map(() => make("dd"));
   const node = make("dl", {}, ...names.flatMap((name, i) => [make("dt", {}, name), values[i]]));
   const show = (_, result) => {
@@ -148,13 +117,14 @@ function readout() {
 
 function render({ model, el }) {
   const set = (name, value) => { model.set(name, value); model.save_changes(); };
-  const { tokens } = read(model);
+  const first = read(model);
+  const { tokens, labels } = first;
   const steer = controls(model, set);
-  const parts = [tokenButtons(tokens, set), rowTable(tokens), weightTable(tokens), readout()];
+  const parts = [tokenButtons(first, set), rowTable(first), weightTable(first), readout(first)];
   const [buttons, one, all, numbers] = parts.map((part) => part.node);
   const live = make("p", { class: "attn-live", "aria-live": "polite" });
   const tables = make("div", { class: "attn-tables" }, one, all);
-  const root = make("div", { class: "attn-explorer", role: "group", "aria-label": "Attention explorer" }, buttons, ...steer.nodes, tables, numbers, live);
+  const root = make("div", { class: "attn-figure attn-explorer", role: "group", "aria-label": labels.figure }, buttons, ...steer.nodes, tables, numbers, live);
 
   let timer;
   const draw = () => {
@@ -163,18 +133,17 @@ function render({ model, el }) {
     parts.forEach((part) => part.show(state, result));
     clearTimeout(timer);  // a moving slider speaks once, when it rests
     const weight = result.weights[state.selected][result.top].toFixed(2);
-    timer = setTimeout(() => { live.textContent = `“${tokens[state.selected]}” gives its largest weight, ${weight}, to “${tokens[result.top]}”.`; }, live.textContent ? 300 : 0);
+    const spoken = fill(labels.spoken, { token: tokens[state.selected], weight, key: tokens[result.top] });
+    timer = setTimeout(() => { live.textContent = spoken; }, live.textContent ? 300 : 0);
   };
-  // JupyterLab moves between cells with the arrow keys: keep ours from reaching it.
-  const keep = (event) => { if (root.contains(event.target)) event.stopPropagation(); };
-  window.addEventListener("keydown", keep, true);
+  const releaseKeys = keepKeys(root);
   const events = ["width_index", "divide", "sharpness", "selected"].map((name) => `change:${name}`);
   events.forEach((event) => model.on(event, draw));
   el.append(root);
   draw();
   return () => {
     clearTimeout(timer);
-    window.removeEventListener("keydown", keep, true);
+    releaseKeys();
     events.forEach((event) => model.off(event, draw));
     root.remove();
   };

@@ -20,8 +20,8 @@ FORBIDDEN = (
 # What Triton 3.6 to 3.9 all have, of what kernels may want.
 KNOWN = {
     *("abs", "arange", "cast", "cdiv", "constexpr", "dot", "exp2", "full", "load", "log2"),
-    *("max", "maximum", "minimum", "philox", "program_id", "range", "static_range", "store"),
-    *("sum", "trans", "where", "zeros"),
+    *("max", "maximum", "minimum", "philox", "program_id", "range", "reshape"),
+    *("split", "static_range", "store", "sum", "trans", "where", "zeros"),
     *("float32", "float64", "int32", "int64", "uint32"),
 }
 

@@ -14,6 +14,7 @@ from attncourse.kernels.tiles import (
     finish_scores,
     keep,
     load_tile,
+    product,
     query_range,
     tile_pointers,
     weigh,
@@ -143,8 +144,7 @@ def dkdv_kernel(
                     head_mask = mask + head * mask_stride_h
                 queries = q_tile + head * q_stride_h + at * q_stride_l
                 queries = load_tile(queries, rows, first, stop, E, BLOCK_E, part != 1, UPCAST)
-                scores = tl.dot(keys, tl.trans(queries), input_precision="ieee", out_dtype=ACC)
-                scores = scores * scale
+                scores = product(keys, queries, ACC) * scale
                 scores, _ = finish_scores(
                     scores,
                     rows[None, :],
@@ -184,12 +184,7 @@ def dkdv_kernel(
                     input_precision="ieee",
                     out_dtype=ACC,
                 )
-                dweights = tl.dot(
-                    values,
-                    tl.trans(douts),
-                    input_precision="ieee",
-                    out_dtype=ACC,
-                )
+                dweights = product(values, douts, ACC)
                 if KEEP_SCALE != 1.0:
                     dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)
                 dtile = weights * (dweights - shared[None, :])

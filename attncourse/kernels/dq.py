@@ -14,6 +14,7 @@ from attncourse.kernels.tiles import (
     keep,
     key_range,
     load_tile,
+    product,
     tile_pointers,
     weigh,
     wide,
@@ -140,9 +141,7 @@ def dq_kernel(
                 at = wide(col0)
                 keys = k_tile + at * k_stride_s
                 keys = load_tile(keys, cols, first, stop, E, BLOCK_E, part != 1, UPCAST)
-                scores = (
-                    tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=ACC) * scale
-                )
+                scores = product(queries, keys, ACC) * scale
                 scores, seen = finish_scores(
                     scores,
                     rows[:, None],
@@ -165,7 +164,7 @@ def dq_kernel(
                 weights = weigh(scores, peak[:, None], total[:, None], FOLDED)
                 values = v_tile + at * v_stride_s
                 values = load_tile(values, cols, first, stop, EV, BLOCK_EV, part != 1, UPCAST)
-                dweights = tl.dot(douts, tl.trans(values), input_precision="ieee", out_dtype=ACC)
+                dweights = product(douts, values, ACC)
                 if KEEP_SCALE != 1.0:
                     kept = keep(seed, batch, head, rows[:, None], cols[None, :], threshold)
                     dweights = tl.where(kept, dweights * KEEP_SCALE, 0.0)

@@ -17,6 +17,7 @@ from attncourse.kernels.tiles import (
     key_range,
     load_tile,
     power,
+    product,
     tile_pointers,
     wide,
 )
@@ -129,9 +130,7 @@ def forward_kernel(
                 at = wide(col0)
                 keys = k_tile + at * k_stride_s
                 keys = load_tile(keys, cols, first, stop, E, BLOCK_E, part != 1, UPCAST)
-                scores = (
-                    tl.dot(queries, tl.trans(keys), input_precision="ieee", out_dtype=ACC) * scale
-                )
+                scores = product(queries, keys, ACC) * scale
                 scores, seen = finish_scores(
                     scores,
                     rows[:, None],

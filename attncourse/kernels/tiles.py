@@ -57,6 +57,25 @@ def load_tile(
 
 
 @triton.jit
+def product(a, b, ACC: tl.constexpr):
+    """Multiply a [M, E] by the transpose of b [N, E], giving [M, N].
+
+    Float32 is multiplied outside the matrix units, where a thread holds whole
+    rows of both: wide ones in two halves, or they spill from its registers.
+    """
+    M: tl.constexpr = a.shape[0]
+    N: tl.constexpr = b.shape[0]
+    E: tl.constexpr = a.shape[1]
+    if a.dtype == tl.float32 and E >= 128:
+        even, odd = tl.split(tl.reshape(a, [M, E // 2, 2]))
+        b_even, b_odd = tl.split(tl.reshape(b, [N, E // 2, 2]))
+        out = tl.dot(even, tl.trans(b_even), input_precision="ieee", out_dtype=ACC)
+        return tl.dot(odd, tl.trans(b_odd), out, input_precision="ieee", out_dtype=ACC)
+    else:
+        return tl.dot(a, tl.trans(b), input_precision="ieee", out_dtype=ACC)
+
+
+@triton.jit
 def key_range(
     row0,
     seq_len_q,

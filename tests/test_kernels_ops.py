@@ -1,5 +1,6 @@
 """The kernels as operators: what torch checks of them, and torch.compile."""
 
+from functools import partial
 from importlib.util import find_spec
 
 import pytest
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch")
 
 from attncourse import attention  # noqa: E402
 from attncourse.kernels import ops, runtime  # noqa: E402
+from attncourse.rungs import triton_forward  # noqa: E402
 
 pytestmark = [pytest.mark.ladder, pytest.mark.slow]
 DEVICE = "cpu" if runtime.INTERPRETED else "cuda"
@@ -41,6 +43,27 @@ def test_the_operators_are_registered_as_torch_wants(learned):
         (*inputs, out, row_max, row_sum, learned, *options),
         test_utils=("test_schema", "test_faketensor"),
     )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_short_kernel_is_an_operator_too():
+    query, key, value = (tensor.detach() for tensor in make())
+    torch.library.opcheck(triton_forward.launch, (query, key, value, 0.3, True, 5))
+    ask = partial(attention, is_causal=True, enable_gqa=True, return_lse=True)
+    whole = torch.compile(partial(ask, rung="triton_forward"), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(whole(query, key, value), ask(query, key, value, rung="batched"))
+
+
+def test_wide_float32_rows_are_multiplied_in_halves_to_the_same_sums():
+    generator = torch.Generator().manual_seed(3)
+    query, key, value = torch.randn(3, 1, 2, 40, 128, generator=generator).to(DEVICE)
+    for x in (query, key, value):
+        x.requires_grad_()
+    grads = {}
+    for rung in ("triton", "batched"):
+        out = attention(query, key, value, is_causal=True, rung=rung)
+        grads[rung] = (out, *torch.autograd.grad(out.sin().sum(), (query, key, value)))
+    torch.testing.assert_close(grads["triton"], grads["batched"], rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -12,6 +12,7 @@ longer (rung `triton` has it all). Without a GPU, Triton's interpreter runs the 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -125,13 +126,33 @@ def attention(
     strip reads all keys and values that it sees: (L / BLOCK_M) · S · (E + Ev) numbers a head.
     **Source:** Dao et al. 2022, Algorithm 1 (arXiv:2205.14135); Tillet et al. 2019 (Triton).
     """
+    out, lse = launch(
+        query,
+        key,
+        value,
+        query.shape[-1] ** -0.5 if scale is None else scale,
+        is_causal,
+        masks.offset(query.shape[-2], key.shape[-2], causal_align),
+    )
+    return (out, lse) if return_lse else out
+
+
+def empty_results(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    """Make room for out and lse."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    out = query.new_empty(*query.shape[:-1], value.shape[-1])
+    return out, query.new_empty(query.shape[:-1], dtype=wide)
+
+
+@torch.library.custom_op("attncourse::triton_forward", mutates_args=())
+def launch(
+    query: Tensor, key: Tensor, value: Tensor, scale: float, is_causal: bool, shift: int
+) -> tuple[Tensor, Tensor]:
+    """Start one program for every strip; an operator, so that torch.compile can call it."""
     runtime.check_device(query)
     (seq_len_q, width), (seq_len_kv, width_v) = query.shape[-2:], value.shape[-2:]
-    scale = width**-0.5 if scale is None else scale
     num_heads, num_kv_heads = math.prod(query.shape[:-2]), math.prod(key.shape[:-2])
-    out = query.new_empty(*query.shape[:-1], width_v)
-    wide = torch.promote_types(query.dtype, torch.float32)
-    lse = query.new_empty(query.shape[:-1], dtype=wide)
+    out, lse = empty_results(query, key, value)
     tile = blocks.choose(
         "forward", runtime.device_arch(query), max(width, width_v), query.element_size()
     )
@@ -143,7 +164,7 @@ def attention(
                 out,
                 lse,
                 scale * LOG2E,
-                masks.offset(seq_len_q, seq_len_kv, causal_align),
+                shift,
                 seq_len_q,
                 seq_len_kv,
                 num_heads // num_kv_heads,
@@ -159,4 +180,7 @@ def attention(
                 num_warps=tile.num_warps,
                 num_stages=tile.num_stages,
             )
-    return (out, lse) if return_lse else out
+    return out, lse
+
+
+launch.register_fake(empty_results)

@@ -236,7 +236,8 @@ def merge(out1: Any, lse1: Any, out2: Any, lse2: Any) -> tuple[Any, Any]:
     library = library_of(lse1)
     centre = library.maximum(lse1, lse2)  # (..., L)
     centre = library.where(centre == -np.inf, library.zeros_like(centre), centre)
-    share1, share2 = library.exp(lse1 - centre), library.exp(lse2 - centre)  # (..., L), at most 1
+    # Both at most 1, shape (..., L).
+    share1, share2 = library.exp(lse1 - centre), library.exp(lse2 - centre)
     total = share1 + share2
     nothing = total == 0  # neither set shows a key
     total = library.where(nothing, library.ones_like(total), total)

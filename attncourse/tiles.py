@@ -158,7 +158,8 @@ def fold(array: Any, num_kv_heads: int) -> Any:
     if array.ndim < 3 or array.shape[-3] == num_kv_heads:
         return array
     *batch, num_heads, rows, width = array.shape
-    return array.reshape(*batch, num_kv_heads, num_heads // num_kv_heads * rows, width)
+    group = num_heads // num_kv_heads
+    return array.reshape(*batch, num_kv_heads, group * rows, width)
 
 
 def unfold(array: Any, num_heads: int) -> Any:

@@ -156,8 +156,8 @@ def attention_backward(
     num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     # out = (weights * survived) @ v
     grad_value = tiles.sum_by_group(weights * survived, grad_out, num_kv_heads)
-    values = v.swapaxes(-1, -2)  # (..., Hkv, Ev, S)
-    grad_weights = tiles.by_group(grad_out, values) * survived  # (..., H, L, S)
+    value = v.swapaxes(-1, -2)  # (..., Hkv, Ev, S)
+    grad_weights = tiles.by_group(grad_out, value) * survived  # (..., H, L, S)
     # weights = softmax(scores)
     average = (weights * grad_weights).sum(-1, keepdims=True)  # (..., H, L, 1)
     grad_scores = weights * (grad_weights - average)  # (..., H, L, S)

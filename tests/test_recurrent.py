@@ -8,7 +8,6 @@ from attncourse.models.recall import (
     AttentionReader,
     PairReader,
     RecurrentReader,
-    linear_attention,
     make_network,
 )
 from attncourse.models.recurrent import ElmanCell, ElmanNetwork
@@ -65,13 +64,17 @@ def test_an_attention_reader_without_positions_sees_a_bag():
     assert not torch.allclose(ordered(tokens), ordered(shuffled))
 
 
-def test_linear_attention_is_its_weights_times_the_values():
+def test_the_linear_memory_is_one_matrix_of_all_pairs():
     train.set_seed(3)
-    q, k, v = (2 * torch.randn(2, n, e).double() for n, e in ((3, 4), (6, 4), (6, 5)))
-    feature_q, feature_k = (torch.where(t > 0, t + 1, t.exp()) for t in (q, k))
-    weights = feature_q @ feature_k.mT
-    weights = weights / weights.sum(-1, keepdim=True)
-    torch.testing.assert_close(linear_attention(q, k, v), weights @ v, rtol=1e-12, atol=1e-12)
+    reader = PairReader("linear", 9, 8).double()
+    pairs = tasks.associative_recall(4, 6, 9, generator=0)
+    x = reader.embed_key(pairs.keys) + reader.embed_value(pairs.values)
+    q, k = (
+        torch.where(t > 0, t + 1, t.exp())
+        for t in (reader.to_query(reader.embed_key(pairs.query)[:, None]), reader.to_key(x))
+    )
+    out = (q @ (k.mT @ reader.to_value(x))) / (q @ k.sum(1, keepdim=True).mT)
+    torch.testing.assert_close(reader(*pairs.inputs), reader.answer(out[:, 0]))
 
 
 @pytest.mark.parametrize("memory", ["softmax", "linear"])

@@ -145,13 +145,14 @@ def test_underflow_and_no_keys_give_zeros(form, is_causal):
 
 
 @each_form
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_low_precision_adds_up_in_a_wide_type(form, dtype):
     q, k, v = (x.to(dtype) for x in inputs((2,), 300, 300, 8, 4, gain=1.0))
     out = linear.attention(q, k, v, is_causal=True, form=form)
     assert out.dtype == dtype
     expected = linear.attention(q.double(), k.double(), v.double(), is_causal=True)
-    torch.testing.assert_close(out.double(), expected, rtol=0, atol=4 * torch.finfo(dtype).eps)
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(out.double(), expected, rtol=eps, atol=0.2 * eps)
 
 
 @each_form

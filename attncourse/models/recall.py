@@ -11,6 +11,7 @@ from torch import nn
 
 from attncourse.models.recurrent import ElmanNetwork
 from attncourse.rungs import attention
+from attncourse.variants import linear
 
 RECURRENT = {"elman": ElmanNetwork, "gru": nn.GRU, "lstm": nn.LSTM}
 
@@ -148,24 +149,5 @@ class PairReader(nn.Module):
         if self.memory == "softmax":
             out = attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1))[:, 0]  # (B, 1, E)
         else:
-            out = linear_attention(q, k, v)
+            out = linear.attention(q, k, v)  # (B, 1, E)
         return self.answer(out[:, 0])
-
-
-def linear_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Attend through a matrix of fixed size: phi(q) (phi(k)^T v), divided by its weights' sum.
-
-    Parameters
-    ----------
-    q, k, v : Tensor, shapes (B, L, E), (B, S, E), (B, S, Ev)
-        Projected queries, keys and values, S >= 1.
-
-    Returns
-    -------
-    Tensor, shape (B, L, Ev)
-        The memory between the two products has E x Ev entries, whatever S is.
-    """
-    q, k = nn.functional.elu(q) + 1, nn.functional.elu(k) + 1
-    state = k.mT @ v  # (B, E, Ev)
-    total = q @ k.sum(dim=1).unsqueeze(-1)  # (B, L, 1)
-    return (q @ state) / total

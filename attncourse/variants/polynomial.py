@@ -105,7 +105,7 @@ def weights(
     scores = scale * (query.to(wide) @ key.to(wide).mT)  # (..., L, S)
     allowed = _allowed(scores, attn_mask, is_causal)  # (..., L, S)
     if coefficient is None:
-        seen = allowed.expand(*allowed.shape[:-1], scores.shape[-1]).sum(-1, keepdim=True)
+        seen = allowed.sum(-1, keepdim=True)  # (..., L, 1)
         scores = scores**power * seen.clamp(min=1).to(wide).rsqrt()
     else:
         scores = coefficient * scores**power

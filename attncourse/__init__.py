@@ -27,6 +27,8 @@ _MODULES = (
     "layers",
     "masks",
     "models",
+    "pictures",
+    "parallel",
     "plotting",
     "positions",
     "pretrained",

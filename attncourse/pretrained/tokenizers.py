@@ -100,8 +100,11 @@ def _described_byte_pairs(described: Mapping[str, Any]) -> BytePairs:
     _known("normalizer", described.get("normalizer"), None)
     _known("byte_fallback", model.get("byte_fallback") or False, False)
     _known("ignore_merges", model.get("ignore_merges") or False, False)
-    post = described.get("post_processor") or {"type": "ByteLevel"}
-    _known("post_processor", post["type"], "ByteLevel")
+    _known(
+        "tokens around a text",
+        (described.get("post_processor") or {}).get("special_tokens") or {},
+        {},
+    )
     steps = described["pre_tokenizer"]
     steps = steps["pretokenizers"] if steps["type"] == "Sequence" else [steps]
     *before, last = steps

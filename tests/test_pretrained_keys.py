@@ -1,0 +1,118 @@
+"""Key maps: every tensor finds its place, or is named in an error."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from attncourse.pretrained import keys  # noqa: E402
+from attncourse.pretrained.keys import Goes, Plan, affine, fill, in_layers  # noqa: E402
+
+
+class Pair(nn.Module):
+    """Two maps and a third that is tied to the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(3, 2), nn.Linear(3, 2)
+        self.tied = nn.Linear(3, 2, bias=False)
+        self.tied.weight = self.one.weight
+
+
+KEYS = {
+    "both.weight": Goes("one.weight", "two.weight", transposed=True),
+    "both.bias": Goes("one.bias", "two.bias"),
+}
+PLAN = Plan(
+    Pair,
+    KEYS,
+    prefixes=("model.",),
+    renames={"gamma": "weight"},
+    copies={"head.weight": "both.weight"},
+    unused=(r"mask\.\d+",),
+)
+
+
+def tensors(**changes):
+    torch.manual_seed(0)
+    found = {"model.both.gamma": torch.randn(3, 4), "both.bias": torch.randn(4)}
+    return {name: tensor for name, tensor in {**found, **changes}.items() if tensor is not None}
+
+
+def test_parts_go_where_the_map_says():
+    given = tensors(**{"mask.0": torch.ones(2)})
+    model = fill(PLAN, given)
+    weight = given["model.both.gamma"]
+    torch.testing.assert_close(model.one.weight.data, weight[:, :2].T)
+    torch.testing.assert_close(model.two.weight.data, weight[:, 2:].T)
+    torch.testing.assert_close(model.two.bias.data, given["both.bias"][2:])
+    assert model.tied.weight is model.one.weight
+    assert not model.training
+    assert {parameter.device.type for parameter in model.parameters()} == {"cpu"}
+    assert fill(PLAN, given, dtype=torch.bfloat16).one.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"both.bias": None}, "the file lacks tensor 'both.bias', which the model needs"),
+        ({"mask.x": torch.ones(1)}, "the file holds tensor 'mask.x', which the model has no place"),
+        (
+            {f"{n}": torch.ones(1) for n in range(7)},
+            "holds tensors '0', '1', '2', '3', '4' and 2 m",
+        ),
+        (
+            {"both.bias": torch.ones(6)},
+            r"'both.bias' has shape \(6,\).* 'one.bias' is \(3,\), want",
+        ),
+        ({"model.both.gamma": torch.ones(4, 3)}, r"'both.weight' has shape \(4, 3\)"),
+        ({"head.weight": torch.ones(3, 4)}, "'head.weight' and 'both.weight' differ"),
+    ],
+    ids=["missing", "left-over", "many", "shape", "turned", "untied"],
+)
+def test_what_does_not_fit_is_named(changes, message):
+    with pytest.raises(ValueError, match=message):
+        fill(PLAN, tensors(**changes))
+
+
+def test_a_copy_that_is_equal_is_fine():
+    given = tensors()
+    fill(PLAN, {**given, "head.weight": given["model.both.gamma"].clone()})
+
+
+def test_a_parameter_that_the_map_forgot_is_named():
+    with pytest.raises(
+        ValueError, match=r"nothing for the parameters \['two.bias', 'two.weight'\]"
+    ):
+        fill(
+            Plan(Pair, affine("one", "one")),
+            {"one.weight": torch.ones(2, 3), "one.bias": torch.ones(2)},
+        )
+
+
+def test_flattened_tensors_become_rows():
+    class Rows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = nn.Parameter(torch.empty(3, 4))
+
+    plan = Plan(Rows, {"rows": Goes("rows")}, flattened={"rows": ("a", "b")})
+    given = {"a": torch.randn(1, 1, 4), "b": torch.randn(2, 2, 2)}
+    torch.testing.assert_close(fill(plan, given).rows.data[1:], given["b"].reshape(2, 4))
+    with pytest.raises(ValueError, match="lacks tensor 'b'"):
+        fill(plan, {"a": given["a"]})
+
+
+def test_layers_repeat_one_map():
+    repeated = in_layers(2, affine("ln", "norm", bias=False), "h.{}", "blocks.{}")
+    assert {name: goes.names for name, goes in repeated.items()} == {
+        "h.0.ln.weight": ("blocks.0.norm.weight",),
+        "h.1.ln.weight": ("blocks.1.norm.weight",),
+    }
+
+
+def test_settings_that_change_the_computation_are_refused():
+    keys.refuse({"a": 1, "b": None}, a=1, b=2, c=3)
+    with pytest.raises(NotImplementedError, match="says a = 2; only 1 is known here"):
+        keys.refuse({"a": 2}, a=1)

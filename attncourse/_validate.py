@@ -167,10 +167,11 @@ def pages(query: Any, keys: Any, values: Any, block_table: Any, ends: Any) -> No
     query is (B, H, L, E); keys (P, Hkv, page, E); values (P, Hkv, page, Ev); block_table
     (B, pages); ends holds checked lengths.
     """
-    if keys.ndim != 4 or tuple(keys.shape[:3]) != tuple(values.shape[:3]):
+    shapes = tuple(keys.shape), tuple(values.shape)
+    if keys.ndim != 4 or shapes[0][:3] != shapes[1][:3] or not keys.shape[2]:
         raise ValueError(
-            f"wanted pages (P, Hkv, page, E) and (P, Hkv, page, Ev), got {tuple(keys.shape)} "
-            f"and {tuple(values.shape)}"
+            f"wanted pages (P, Hkv, page, E) and (P, Hkv, page, Ev) of at least 1 token, "
+            f"got {shapes[0]} and {shapes[1]}"
         )
     if is_float(block_table) or is_bool(block_table):
         raise TypeError(f"block_table must hold integers, got {block_table.dtype}")

@@ -244,7 +244,7 @@ def _check_options(
 ) -> _Options:
     """Check what is not an array, and bring the slopes to the query's device."""
     _validate.options(is_causal=True, scale=scale, window_size=window_size, softcap=softcap)
-    if split < 1:
+    if _validate.whole("split", split) < 1:
         raise ValueError(f"split must be at least 1 key, got {split}")
     if alibi_slopes is not None:
         wide = torch.promote_types(query.dtype, torch.float32)

@@ -34,6 +34,11 @@ class KVCache:
         appended tokens are copied fewer than 2·n times in all.
     dtype, device
         Of the arrays, as in torch.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a size that is negative, or no whole number.
     """
 
     def __init__(
@@ -47,8 +52,13 @@ class KVCache:
         dtype: Any = None,
         device: Any = None,
     ) -> None:
-        shape = (batch_size, num_kv_heads, max(capacity, 1))
         value_dim = head_dim if value_dim is None else value_dim
+        sizes = (batch_size, num_kv_heads, head_dim, value_dim, capacity)
+        names = ("batch_size", "num_kv_heads", "head_dim", "value_dim", "capacity")
+        for name, size in zip(names, sizes, strict=True):
+            if _validate.whole(name, size) < 0:
+                raise ValueError(f"{name} must not be negative, got {size}")
+        shape = (batch_size, num_kv_heads, max(capacity, 1))
         self._keys = torch.zeros(*shape, head_dim, dtype=dtype, device=device)
         self._values = torch.zeros(*shape, value_dim, dtype=dtype, device=device)
         self._filled = 0

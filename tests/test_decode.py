@@ -152,6 +152,7 @@ def test_pages_of_one_part_only_are_brought_together(monkeypatch):
         ({"lengths": [3, 12]}, ValueError, r"0 … 11, got \[3, 12\]"),
         ({"lengths": [3.0, 4.0]}, TypeError, "lengths must be integers"),
         ({"split": 0}, ValueError, "split must be at least 1"),
+        ({"split": 2.5}, TypeError, "split must be an integer, got float"),
         ({"window_size": 0}, ValueError, "window_size must be at least 1"),
         ({"alibi_slopes": [1.0, 2.0]}, ValueError, "alibi_slopes has shape"),
         ({"key": torch.ones(2, 3, 11, 8)}, ValueError, "3 heads"),
@@ -187,3 +188,9 @@ def test_a_bad_table_is_named(table, lengths, error, words):
 def test_no_new_tokens_under_a_window_give_an_empty_answer():
     keys = torch.randn(1, 2, 3, 4)
     assert decode(torch.randn(1, 2, 0, 4), keys, keys, window_size=2).shape == (1, 2, 0, 4)
+
+
+def test_pages_without_a_token_are_named():
+    pages, table = torch.zeros(3, 2, 0, 8), torch.zeros(1, 1, dtype=torch.int64)
+    with pytest.raises(ValueError, match="at least 1 token"):
+        paged_decode(torch.randn(1, 4, 1, 8), pages, pages, table, [0])

@@ -56,6 +56,19 @@ def test_a_cache_keeps_no_graph():
 
 
 @pytest.mark.parametrize(
+    ("sizes", "error", "words"),
+    [
+        ({"capacity": -3}, ValueError, "capacity must not be negative, got -3"),
+        ({"head_dim": -8}, ValueError, "head_dim must not be negative"),
+        ({"capacity": 2.5}, TypeError, "capacity must be an integer, got float"),
+    ],
+)
+def test_sizes_that_cannot_be_are_named(sizes, error, words):
+    with pytest.raises(error, match=words):
+        KVCache(**{"batch_size": 1, "num_kv_heads": 2, "head_dim": 8} | sizes)
+
+
+@pytest.mark.parametrize(
     ("change", "error", "words"),
     [
         ({"key": torch.ones(2, 2, 1, 4)}, ValueError, r"key has shape \(2, 2, 1, 4\)"),

@@ -297,3 +297,9 @@ def test_second_derivatives_are_refused():
     (gradient,) = torch.autograd.grad(out.sum(), query, create_graph=True)
     with pytest.raises(RuntimeError, match="attention_backward"):
         gradient.sum().backward()
+
+
+def test_a_cap_far_above_the_scores_changes_nothing():
+    x = torch.randn(1, 1, 4, 8, dtype=torch.float64, device=DEVICE)
+    capped = attention(x, x, x, softcap=1e30, rung="triton")
+    torch.testing.assert_close(capped, attention(x, x, x, rung="batched"))

@@ -3,9 +3,6 @@
 New here: `torch.compile` cannot look into a kernel launch, and autograd cannot
 differentiate it. An operator tells the one which shapes come out, and the other which
 operator is its backward. Second derivatives are left out.
-
-Triton is imported when an operator first runs: `torch.compile` follows a call into this file
-also where Triton is not loaded yet, and cannot follow an import.
 """
 
 from __future__ import annotations
@@ -14,6 +11,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from attncourse.kernels import launch, runtime
+from attncourse.kernels.arguments import Options, new_results
 
 __all__ = ["attention_backward", "attention_forward"]
 
@@ -34,9 +34,6 @@ def attention_forward(
     dropout_seed: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute out, lse, row_max and row_sum; see `attncourse.kernels.launch.forward`."""
-    from attncourse.kernels import launch, runtime
-    from attncourse.kernels.arguments import Options
-
     runtime.check_device(query)
     options = Options(scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
     return launch.forward(query, key, value, attn_mask, alibi_slopes, options)
@@ -46,8 +43,6 @@ def attention_forward(
 def _(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, *_: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    from attncourse.kernels.arguments import new_results
-
     return new_results(query, value, attn_mask)
 
 
@@ -73,9 +68,6 @@ def attention_backward(
     dropout_seed: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the gradients; see `attncourse.kernels.launch.backward`."""
-    from attncourse.kernels import launch
-    from attncourse.kernels.arguments import Options
-
     options = Options(scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
     saved = (out, row_max, row_sum)
     return launch.backward(

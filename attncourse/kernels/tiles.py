@@ -134,15 +134,14 @@ def query_range(
 
 @triton.jit
 def tanh(x):
-    """Compute tanh from exp2; near 0, where that loses digits of float32, from its series."""
+    """Compute tanh from exp2; near 0, where that loses digits, from its series."""
     shrunk = tl.exp2(tl.abs(x) * (-2.0 * LOG2E))
     size = (1.0 - shrunk) / (1.0 + shrunk)
     result = tl.where(x < 0, -size, size)
-    if x.dtype == tl.float32:
-        square = x * x
-        series = 1.0 + square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315)))
-        result = tl.where(tl.abs(x) < 0.15, x * series, result)
-    return result
+    near: tl.constexpr = 0.15 if x.dtype == tl.float32 else 0.005
+    square = x * x
+    series = 1.0 + square * (-1 / 3 + square * (2 / 15 + square * (-17 / 315)))
+    return tl.where(tl.abs(x) < near, x * series, result)
 
 
 @triton.jit

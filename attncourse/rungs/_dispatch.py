@@ -35,8 +35,7 @@ def import_ahead() -> None:
     if torch is None:
         return
     for rung in LADDER:
-        # That of `triton_forward` loads Triton at once; on a CPU nobody may want it.
-        if rung.name != "triton_forward" or (_HAS_TRITON and torch.cuda.is_available()):
+        if "triton" not in rung.name or (_HAS_TRITON and torch.cuda.is_available()):
             getattr(rung.function, "__wrapped__", None)
 
 

@@ -66,7 +66,8 @@ def basic_words(text: str, *, lower: bool = True) -> list[str]:
         raise TypeError(f"text must be a str, got {type(text).__name__}")
     text = "".join(_cleaned(char) for char in text)
     if lower:
-        text = unicodedata.normalize("NFD", text.lower())
+        # Character by character, as the reference does: a Σ at the end of a word is an ordinary σ.
+        text = unicodedata.normalize("NFD", "".join(char.lower() for char in text))
         text = "".join(char for char in text if unicodedata.category(char) != "Mn")
     return "".join(f" {char} " if _is_punctuation(char) else char for char in text).split()
 

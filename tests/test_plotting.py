@@ -20,6 +20,7 @@ RNG = np.random.default_rng(3)
 ROWS = RNG.dirichlet(np.ones(6), 5)  # (5, 6)
 SEE = RNG.random((5, 6)) < 0.6
 RUNS, NOISE = RNG.random((3, 40)), RNG.normal(size=500)
+PHOTO = RNG.random((3, 8, 12))
 
 DRAWINGS = {
     "line": lambda: plotting.line([1, 2, 4], [3, 1, 2], x="width", y="loss", title="A line"),
@@ -42,6 +43,8 @@ DRAWINGS = {
     ),
     "weights": lambda: plotting.weights(ROWS, title="t", keys=list("abcdef"), allowed=SEE),
     "mask": lambda: plotting.mask(SEE, title="t"),
+    "picture": lambda: plotting.picture(PHOTO, title="t", patch=4, marked=(1, 2)),
+    "digit": lambda: plotting.picture(NOISE[:64].reshape(1, 8, 8), title="t"),
     "signed": lambda: plotting.signed(NOISE[:27].reshape(3, 9), title="t", label="score"),
 }
 
@@ -232,3 +235,21 @@ def test_without_matplotlib_the_error_names_the_extra():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "attncourse[plot]" in done.stderr
+
+
+def test_a_picture_is_drawn_pixel_by_pixel_with_its_patch_framed():
+    plotting.picture(PHOTO, title="t", patch=4, marked=(1, 2))
+    (ax,) = plt.gcf().axes
+    np.testing.assert_array_equal(ax.images[0].get_array(), PHOTO.transpose(1, 2, 0))
+    (frame,) = ax.patches
+    assert (frame.get_x(), frame.get_y(), frame.get_width()) == (8, 4, 4)
+    assert [len(lines.get_segments()) for lines in ax.collections] == [3, 4]
+
+
+def test_a_picture_says_what_it_wants():
+    with pytest.raises(ValueError, match=r"\(3 or 1, height, width\), got \(8, 12\)"):
+        plotting.picture(PHOTO[0], title="t")
+    with pytest.raises(ValueError, match=r"patches of 5 pixels do not fit into \(8, 12\)"):
+        plotting.picture(PHOTO, title="t", patch=5)
+    with pytest.raises(ValueError, match="give patch"):
+        plotting.picture(PHOTO, title="t", marked=(0, 0))

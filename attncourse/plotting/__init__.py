@@ -5,11 +5,12 @@ Importing this package sets the style. It needs the `plot` extra and is never im
 (from `panels`) to draw several side by side.
 
 `style` holds the colours and the frame of a figure, `lines` the figures whose height is a
-number, `grids` the figures of a matrix.
+number, `grids` the figures of a matrix, `pictures` what the camera saw.
 """
 
 from attncourse.plotting.grids import mask, signed, weights
 from attncourse.plotting.lines import bars, histogram, line, points
+from attncourse.plotting.pictures import picture
 from attncourse.plotting.style import (
     BLUE,
     GREEN,
@@ -39,6 +40,7 @@ __all__ = [
     "line",
     "mask",
     "panels",
+    "picture",
     "points",
     "signed",
     "use_style",

@@ -7,6 +7,7 @@ carry batch axes, and DeiT has a second class token that answers for itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -44,7 +45,8 @@ class Describing(ViT):
     """A ViT without a classifier: it returns the class token, (B, d_model)."""
 
     def __init__(self, config: ViTConfig) -> None:
-        super().__init__(config)
+        super().__init__(replace(config, num_classes=1))
+        self.config = config
         self.answer = nn.Identity()  # type: ignore[assignment]
 
 

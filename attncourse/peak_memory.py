@@ -18,6 +18,9 @@ from typing import Any
 __all__ = ["peak_memory"]
 
 _RESET_PEAK = "5"
+# Linux's allocator keeps small freed arrays for later, how many depends on chance. Above this
+# size it gives them back at once, so that what is measured is what the call holds.
+_CHILD = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 
 
 def peak_memory(
@@ -58,11 +61,11 @@ def peak_memory(
     subprocess.TimeoutExpired
         When it takes too long.
     """
-    job: dict[str, Any] = {"rung": rung, "shape": (1, num_heads, seq_len, head_dim)}
+    job: dict[str, Any] = {"rung": rung, "shape": (1, int(num_heads), int(seq_len), int(head_dim))}
     job |= {"is_causal": is_causal, "backward": backward}
     command = [sys.executable, "-m", "attncourse.peak_memory", json.dumps(job)]
     places = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    env = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    env = os.environ | _CHILD | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     done = subprocess.run(
         command, env=env, timeout=timeout, capture_output=True, text=True, check=False
     )

@@ -199,6 +199,15 @@ def test_a_failed_case_names_wanted_came_and_the_largest_error():
         report.check()
 
 
+def test_a_wrong_gradient_is_named_by_its_input():
+    from attncourse.bug_hunt import suspect
+
+    name = "gradients/finite-differences-grouped"
+    (outcome,) = conformance.run(suspect("E"), only=name).failed
+    assert outcome.came == "another derivative by key"
+    assert "differences" in outcome.wanted
+
+
 def test_an_exception_is_a_failed_case_and_not_the_end_of_the_run():
     def broken(query, key, value):
         raise RuntimeError("no luck <today>")

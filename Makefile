@@ -1,6 +1,6 @@
 # A thin shell over make.py, which works without make: python make.py book
 PYTHON ?= python3
 
-.PHONY: help env book test clean lock
-help env book test clean lock:
+.PHONY: help env weights book test clean lock
+help env weights book test clean lock:
 	@$(PYTHON) make.py $@

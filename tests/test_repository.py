@@ -21,7 +21,7 @@ import make  # noqa: E402
 REQUIREMENTS = (ROOT / "requirements.txt").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-COMMANDS = {"env", "book", "test", "clean", "lock", "help"}
+COMMANDS = {"env", "weights", "book", "test", "clean", "lock", "help"}
 
 
 def project():

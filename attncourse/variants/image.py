@@ -12,6 +12,8 @@ Left out: strides and dilation. Outside the picture every map is 0, as for a pad
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from torch import nn
 
@@ -50,9 +52,11 @@ def footprint(x: torch.Tensor, size: int) -> torch.Tensor:
     _check_size(size)
     if x.ndim != 4:
         raise ValueError(f"a picture has shape (B, C, height, width), got {tuple(x.shape)}")
-    batch, channels = x.shape[:2]
-    flat = nn.functional.unfold(x, size, padding=size // 2)  # (B, C * K, N)
-    return flat.view(batch, channels, size * size, -1).permute(0, 3, 2, 1)
+    height, width, half = *x.shape[2:], size // 2
+    padded = nn.functional.pad(x.movedim(1, -1), (0, 0, half, half, half, half))
+    shifts = product(range(size), repeat=2)
+    moved = [padded[:, i : i + height, j : j + width] for i, j in shifts]
+    return torch.stack(moved, dim=3).flatten(1, 2)
 
 
 def inside(height: int, width: int, size: int) -> torch.Tensor:
@@ -122,7 +126,7 @@ def _add_up(weights: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     a weight.
     """
     grouped = value.unflatten(-1, (weights.shape[-1], -1))  # (B, N, K, G, V / G)
-    return torch.einsum("bnkg,bnkgc->bngc", weights, grouped).flatten(2)
+    return (weights.unsqueeze(-1) * grouped).sum(dim=2).flatten(2)
 
 
 class PairwiseAttention(_WindowAttention):

@@ -21,15 +21,16 @@ def _missing(package: str, name: str) -> ImportError:
     )
 
 
-def cat(side: int = 224, *, top: int = 8, left: int = 116) -> Tensor:
-    """Return a square piece of scikit-image's photograph of the cat Chelsea.
+def cat(side: int = 224, *, left: int = 70) -> Tensor:
+    """Return the head of the cat Chelsea, from scikit-image's photograph.
 
     Parameters
     ----------
     side : int, default 224
-        Pixels along one side; the photograph is 300 high and 451 wide.
-    top, left : int
-        Corner of the piece; by default the head.
+        Pixels along one side of the result.
+    left : int, default 70
+        First column of the photograph, which is 300 pixels high and 451 wide. The piece is as
+        wide as it is high, and then resized.
 
     Returns
     -------
@@ -47,12 +48,15 @@ def cat(side: int = 224, *, top: int = 8, left: int = 116) -> Tensor:
         raise _missing("scikit-image", "photographs") from error
     photograph = torch.from_numpy(data.chelsea().copy()).permute(2, 0, 1)  # (3, 300, 451)
     height, width = photograph.shape[1:]
-    if min(top, left) < 0 or side < 1 or top + side > height or left + side > width:
+    if side < 1 or not 0 <= left <= width - height:
         raise ValueError(
-            f"the photograph is {height} high and {width} wide; a piece of {side} pixels "
-            f"at ({top}, {left}) leaves it"
+            f"side must be at least 1 and left lie in 0 … {width - height}, got {side} and {left}"
         )
-    return photograph[:, top : top + side, left : left + side] / 255
+    piece = photograph[None, :, :, left : left + height] / 255
+    resized = torch.nn.functional.interpolate(
+        piece, (side, side), mode="bilinear", antialias=True, align_corners=False
+    )
+    return resized[0].clamp(0, 1)
 
 
 @dataclass(frozen=True)

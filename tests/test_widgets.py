@@ -222,8 +222,17 @@ def test_arrow_keys_stay_inside_until_the_figure_is_gone(page, make):
     assert heard == [0, 1, 1, 0, 0]
 
 
+LEFT_OUTSIDE = """() => {
+  const figure = document.querySelector(".attn-figure");
+  const edge = figure.getBoundingClientRect().right;
+  return [...figure.querySelectorAll("*")]
+    .filter((node) => !node.closest(".attn-scroll") && node.getBoundingClientRect().right > edge)
+    .map((node) => node.className || node.tagName);
+}"""
+
+
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 1000])
+@pytest.mark.parametrize("width", [342, 390, 1000])  # a phone, within the book's margins, too
 @pytest.mark.parametrize(
     "theme",
     ["color:#323232;background:#fff", "color:#ced6dd;background:#121212"],
@@ -247,6 +256,7 @@ def test_it_is_accessible_and_fits(page, widget, theme, width):
     found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]})
     assert [v["id"] for v in found.response["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(LEFT_OUTSIDE) == []
     height = page.locator(".attn-figure").bounding_box()["height"]
     kept = figure.static_height
     assert width < 1000 or abs(height - kept) <= 25, f"{kept} px are kept for {height} px"

@@ -107,3 +107,47 @@ def receptive_field(
     x = x.detach().requires_grad_()
     (gradient,) = torch.autograd.grad(network(x)[:, position].sum(), x)
     return (gradient != 0).any(dim=-1).any(dim=0)
+
+
+def influence(
+    model: Callable[[torch.Tensor], torch.Tensor], tokens: torch.Tensor, num_symbols: int
+) -> torch.Tensor:
+    """Tell which outputs change when one token is replaced by another, in any bit.
+
+    Parameters
+    ----------
+    model : callable
+        Turns tokens (B, T) into (B, T, ...), the same every time: no dropout.
+    tokens : Tensor of int64, shape (B, T)
+        What to start from.
+    num_symbols : int
+        Each token is replaced by the next symbol, counted round this number; at least 2.
+
+    Returns
+    -------
+    Tensor of bool, shape (T, T)
+        Entry [i, j] is True if output i changed when token j did. A causal model has no True
+        above the diagonal: that would be an output that knows its future.
+
+    Raises
+    ------
+    ValueError
+        If there is no other symbol, or the model answers the same tokens differently each time.
+
+    Notes
+    -----
+    All runs have one shape, so a sum is added up in one order: a zero is exact, not rounded.
+    """
+    if num_symbols < 2:
+        raise ValueError(f"num_symbols must be at least 2, got {num_symbols}")
+    with torch.no_grad():
+        before = model(tokens)
+        if not torch.equal(before, model(tokens)):
+            raise ValueError("the model answers the same tokens differently: call model.eval()")
+        columns = []
+        for place in range(tokens.shape[1]):
+            changed = tokens.clone()
+            changed[:, place] = (changed[:, place] + 1) % num_symbols
+            moved = model(changed) != before  # (B, T, ...)
+            columns.append(moved.transpose(0, 1).flatten(1).any(dim=1))  # (T,)
+    return torch.stack(columns, dim=1)

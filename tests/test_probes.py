@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from attncourse import probes
+from attncourse.models.reader import Reader
 from attncourse.models.recurrent import ElmanNetwork
 from attncourse.probes import gradient_by_distance, receptive_field, sequential_depth
 
@@ -48,3 +50,32 @@ def test_receptive_field_of_a_convolution(dilation):
     x = torch.randn(2, 9, 2)
     seen = receptive_field(lambda x: conv(x.mT).mT, x, position=4)
     assert seen.nonzero().flatten().tolist() == [4 - dilation, 4, 4 + dilation]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_influence_draws_the_mask_of_one_layer(causal):
+    torch.manual_seed(0)
+    model = Reader(num_heads=2, causal=causal)
+    tokens = torch.randint(10, (3, 9), generator=torch.Generator().manual_seed(1))
+    expected = torch.ones(9, 9, dtype=torch.bool)
+    assert torch.equal(probes.influence(model, tokens, 10), expected.tril() if causal else expected)
+
+
+def test_influence_sees_the_smallest_leak():
+    tokens = torch.arange(6).reshape(1, 6)
+    leak = torch.eye(6)
+    leak[1, 4] = 1e-30
+
+    def model(tokens):
+        return torch.nn.functional.one_hot(tokens, 8).float().transpose(1, 2) @ leak.T
+
+    found = probes.influence(lambda t: model(t).transpose(1, 2), tokens, 8)
+    assert torch.equal(found, leak != 0)
+
+
+def test_influence_refuses_what_it_cannot_judge():
+    tokens = torch.zeros(1, 4, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"differently.*eval"):
+        probes.influence(lambda t: torch.rand(1, 4, 2), tokens, 3)
+    with pytest.raises(ValueError, match="num_symbols must be at least 2, got 1"):
+        probes.influence(lambda t: t, tokens, 1)

@@ -83,9 +83,10 @@ def decode(
     def read(cols: slice) -> tuple[Tensor, Tensor]:
         return key[:, :, cols], value[:, :, cols]
 
-    ends = _ends(lengths, query, key.shape[-2])
+    ends = None if lengths is None else _ends(lengths, query, key.shape[-2])
     options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    out, lse = _decode(query, read, key.shape[-2], value.shape[-1], ends, options)
+    sizes = key.shape[-2], value.shape[-1]
+    out, lse = _decode(query, read, sizes, ends, options, return_lse)
     return (out, lse) if return_lse else out
 
 
@@ -152,7 +153,8 @@ def paged_decode(
 
     seq_len_kv = int(ends.max()) if ends.numel() else 0
     options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    out, lse = _decode(query, read, seq_len_kv, value_pages.shape[-1], ends, options)
+    sizes = seq_len_kv, value_pages.shape[-1]
+    out, lse = _decode(query, read, sizes, ends, options, return_lse)
     return (out, lse) if return_lse else out
 
 
@@ -169,46 +171,58 @@ class _Options(NamedTuple):
 def _decode(
     query: Tensor,
     read: Callable[[slice], tuple[Tensor, Tensor]],
-    seq_len_kv: int,
-    value_width: int,
-    ends: Tensor,
+    sizes: tuple[int, int],
+    ends: Tensor | None,
     options: _Options,
-) -> tuple[Tensor, Tensor]:
+    want_lse: bool,
+) -> tuple[Tensor, Tensor | None]:
     """Attend to one part of the keys after the other, and merge."""
     wide = torch.promote_types(query.dtype, torch.float32)
     q = query.to(wide) * options.scale
-    out = q.new_zeros(*q.shape[:-1], value_width)  # (B, H, L, Ev)
-    lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
-    places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
-    own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
-    stop = min(seq_len_kv, int(ends.max()) if ends.numel() else 0)
-    first = 0
-    if options.window_size is not None and stop and own.numel():
-        first = max(0, int(own.min()) - options.window_size + 1)
-    for number, cols in enumerate(tiles.blocks(first, stop, options.split)):
+    stop, value_width = sizes
+    shortest = stop
+    if ends is not None:
+        shortest, stop = (int(n) for n in ends.aminmax()) if ends.numel() else (0, 0)
+    oldest = shortest - q.shape[-2]  # where the query stands that sees least
+    window_size = options.window_size or stop + 1
+    parts = tiles.blocks(max(0, oldest - window_size + 1), stop, options.split)
+    out, lse = q.new_zeros(*q.shape[:-1], value_width), None  # (B, H, L, Ev)
+    for number, cols in enumerate(parts):
         k, v = (block.to(wide) for block in read(cols))  # (B, Hkv, s, ·)
-        keys = torch.arange(cols.start, cols.stop, device=q.device)
-        part = _attend(q, k, v, own - keys, options)  # gap (B, 1, L, s)
+        all_see_all = stop - window_size <= cols.start and cols.stop <= oldest + 1
+        plain = all_see_all and options.slopes is None
+        gap = None if plain else _gap(q, cols, sizes[0] if ends is None else ends)
+        part = _attend(q, k, v, gap, options, want_lse or len(parts) > 1)
         out, lse = softmax.merge(out, lse, *part) if number else part
+    if want_lse and lse is None:
+        lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
     return out.to(query.dtype), lse
 
 
+def _gap(q: Tensor, cols: slice, ends: Tensor | int) -> Tensor:
+    """Return how far each key stands behind each query, shape (B or 1, 1, L, s)."""
+    if isinstance(ends, int):
+        ends = torch.tensor([ends], device=q.device)
+    places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
+    own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
+    return own - torch.arange(cols.start, cols.stop, device=q.device)
+
+
 def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    gap: Tensor,
-    options: _Options,
-) -> tuple[Tensor, Tensor]:
-    """Attend to one part of the keys, which stand `gap` behind the queries."""
-    seen = masks.visible(gap, options.window_size)  # (B, 1, L, s)
-    mask = None if bool(seen.all()) else seen
-    if options.slopes is not None:
-        mask = torch.where(seen, -options.slopes[..., None, None] * gap, -torch.inf)
+    q: Tensor, k: Tensor, v: Tensor, gap: Tensor | None, options: _Options, want_lse: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Attend to one part of the keys, which stand `gap` behind the queries; None: all are seen."""
     rows, cols = slice(0, q.shape[-2]), slice(0, k.shape[-2])
+    mask = None
+    if gap is not None:
+        mask = masks.visible(gap, options.window_size)  # (B, 1, L, s)
+        if options.slopes is not None:
+            mask = torch.where(mask, -options.slopes[..., None, None] * gap, -torch.inf)
     k, v = order.cut_seen(k, v, rows, cols, attn_mask=mask)
     scores = tiles.by_group(q, k.mT)  # (B, H, L, s)
     scores, _ = order.finish(scores, rows, cols, attn_mask=mask, softcap=options.softcap)
+    if not want_lse and mask is None:
+        return tiles.by_group(scores.softmax(-1), v), None
     nothing = scores.new_zeros(*scores.shape[:-1], 1)  # (B, H, L, 1)
     row_max, row_sum, weights, _ = softmax.fold_block(nothing - torch.inf, nothing, scores)
     blind = row_sum == 0
@@ -227,8 +241,6 @@ def _check_tensors(*tensors: Any) -> None:
 
 def _ends(lengths: Any, query: Tensor, seq_len_kv: int) -> Tensor:
     """Return one checked length a sequence, where the query lives."""
-    if lengths is None:
-        return torch.full((query.shape[0],), seq_len_kv, device=query.device)
     ends = torch.as_tensor(lengths, device=query.device)
     _validate.lengths(ends, query.shape[0], seq_len_kv)
     return ends.long()

@@ -117,7 +117,10 @@ class MultiHeadAttention(nn.Module):
         value = key if value is None else value
         q = self._heads(self.to_query(query))  # (B, H, L, E)
         k, v = self._heads(self.to_key(key)), self._heads(self.to_value(value))  # (B, Hkv, S, E)
-        if self.rotary:
+        if self.rotary and q.shape[2] == k.shape[2]:  # one turn for both is faster
+            both = turn(torch.cat([q, k], dim=1), start, self.rotary_base, self.rotary)
+            q, k = both.split([self.num_heads, self.num_kv_heads], dim=1)
+        elif self.rotary:
             q = turn(q, start, self.rotary_base, self.rotary)
             k = turn(k, start, self.rotary_base, self.rotary)
         return q, k, v

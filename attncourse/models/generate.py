@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncourse.models.gpt import GPT
+
 EDGES = ("stop", "slide")
 Randomness = torch.Generator | int
 
@@ -172,8 +174,12 @@ def generate(
     for _ in range(new_tokens):
         if window is not None and text.shape[1] >= window and at_edge == "stop":
             break
-        choice = shares(reader.read(text), temperature=temperature, top_k=top_k, top_p=top_p)
-        chosen = draw(choice, random)  # (B,)
+        logits = reader.read(text)  # (B, vocabulary)
+        if temperature == 0:  # where `shares` puts everything, without writing them down
+            chosen = logits.argmax(dim=-1)  # (B,)
+        else:
+            choice = shares(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+            chosen = draw(choice, random)
         if stop_token is not None:
             chosen = chosen.where(open_texts, torch.full_like(chosen, stop_token))
             open_texts &= chosen != stop_token
@@ -203,9 +209,14 @@ class _Reader:
         if self.window is not None and text.shape[1] > self.window:
             self.cache, text = None, text[:, -self.window :]
         if self.cache is None:
-            return _last(self.model(text), text)
+            return self._scores(text)
         unread, self.done = text[:, self.done :], text.shape[1]
-        return _last(self.model(unread, cache=self.cache), unread)
+        return self._scores(unread, cache=self.cache)
+
+    def _scores(self, ids: Tensor, **cache: Any) -> Tensor:
+        if isinstance(self.model, GPT):  # it need not score what is not asked for
+            return self.model(ids, last_only=True, **cache)[:, -1]
+        return _last(self.model(ids, **cache), ids)
 
 
 def _last(logits: Tensor, ids: Tensor) -> Tensor:

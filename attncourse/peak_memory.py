@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["peak_memory"]
+__all__ = ["highest_during", "peak_memory"]
 
 _RESET_PEAK = "5"
 # Linux's allocator keeps small freed arrays for later, how many depends on chance. Above this
@@ -102,10 +102,10 @@ def _child(job: dict[str, Any]) -> int:
     batch, num_heads, _, head_dim = job["shape"]
     call(batch, num_heads, 16, head_dim)()
     work = call(*job["shape"])
-    return _highest_during(work)
+    return highest_during(work)
 
 
-def _highest_during(work: Any) -> int:
+def highest_during(work: Any) -> int:
     """Return the rise of the process's peak memory during a call, in bytes."""
     status = Path("/proc/self/status")
     if status.exists():

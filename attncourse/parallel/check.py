@@ -23,12 +23,14 @@ from torch import Tensor
 
 from attncourse.parallel import groups, launch, sharding, wire
 from attncourse.parallel.budget import WAYS, Call, bytes_sent
+from attncourse.peak_memory import highest_during
 from attncourse.rungs import attention
 
-__all__ = ["LIMIT", "Result", "compare", "inputs", "main"]
+__all__ = ["LIMIT", "Result", "compare", "inputs", "main", "memory"]
 
 LIMIT = 1e-5  # the largest error that `main` lets pass
 _SIZES = Call(1, 203, batch=2, heads=6, kv_heads=3, width=16, value_width=12)
+_WIDE = Call(1, 768, heads=4, kv_heads=4, width=1024, value_width=1024)
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,16 @@ class Result:
         Largest absolute error of out, dq, dk and dv on any rank.
     sent, predicted : dict of str to int
         Bytes that all ranks sent together, forward and backward; and the formula's.
+    memory : int or None
+        With ``--memory``: bytes that the fullest rank needed beside its inputs, both ways, for
+        tokens so wide that they outweigh everything else.
     """
 
     call: Call
     errors: dict[str, float]
     sent: dict[str, int]
     predicted: dict[str, int]
+    memory: int | None = None
 
     def line(self) -> str:
         """Sum up in one line."""
@@ -117,6 +123,32 @@ def compare(method: str, function: Callable[..., Tensor], call: Call, group: Any
     )
 
 
+def memory(function: Callable[..., Tensor], call: Call, group: Any = None) -> int:
+    """Measure what the fullest rank needs beside its inputs, forwards and backwards.
+
+    Parameters
+    ----------
+    function, call, group
+        As in `compare`.
+
+    Returns
+    -------
+    int
+        Bytes by the operating system's mark of the highest use; the same on every rank.
+    """
+    rank, device = dist.get_rank(group), groups.device_of(group)
+    parts = [sharding.shard(x, rank, call.world_size, call.schedule) for x in inputs(call, device)]
+    leaves, grad_out = [x.requires_grad_() for x in parts[:3]], parts[3]
+
+    def work() -> None:
+        out = function(*leaves, is_causal=call.is_causal, schedule=call.schedule, group=group)
+        torch.autograd.grad(out, leaves, grad_out)
+
+    most = torch.tensor(highest_during(work), device=device)
+    dist.all_reduce(most, dist.ReduceOp.MAX, group)
+    return int(most)
+
+
 def _in_one(call: Call, whole: list[Tensor]) -> list[Tensor]:
     """Compute the whole output and the whole gradients in one process, in float64."""
     *leaves, grad_out = (x.double() for x in whole)
@@ -145,6 +177,7 @@ def _parser(method: str) -> argparse.ArgumentParser:
     add("--seq-len", type=int, default=_SIZES.seq_len, help="tokens of the sequence")
     add("--heads", type=int, nargs=2, default=(6, 3), metavar=("H", "HKV"), help="heads")
     add("--world-sizes", type=int, nargs="+", help="sizes of the groups; all processes by default")
+    add("--memory", action="store_true", help="measure the memory of zig-zag, causal, too")
     add("--json", type=Path, help="write the results of rank 0 to this file")
     add("--backend", choices=("auto", "gloo", "nccl"), default="auto")
     add("--timeout", type=float, default=launch.TIMEOUT, help="seconds to wait for another rank")
@@ -170,6 +203,10 @@ def _run(
             call = replace(sizes, world_size=world_size, schedule=schedule, is_causal=is_causal)
             results.append(compare(method, function, call, group))
             launch.say(process, results[-1].line())
+        if options.memory:
+            most = memory(function, replace(_WIDE, world_size=world_size), group)
+            results[-1] = replace(results[-1], memory=most)
+            launch.say(process, f"{world_size} ranks need {most / 2**20:.0f} MiB each")
     if options.json and process.rank == 0:
         options.json.write_text(json.dumps([asdict(result) for result in results]))
     faults = [f"{result.fault()} at {result.line()}" for result in results if result.fault()]

@@ -83,7 +83,7 @@ def run(work: Callable[[Process], Any], *, timeout: float = TIMEOUT, backend: st
     rank, store = int(os.environ["RANK"]), None
     signal.signal(signal.SIGTERM, _stop)
     try:
-        store, rank, world_size = next(iter(rendezvous("env://", timeout=_seconds(timeout))))
+        store, rank, world_size = _meet(timeout)
         process = Process(rank, world_size, _pick_device(backend))
         dist.init_process_group(
             _backend(process.device),
@@ -99,6 +99,17 @@ def run(work: Callable[[Process], Any], *, timeout: float = TIMEOUT, backend: st
     except (Exception, KeyboardInterrupt, _ToldToStop) as error:
         _leave(error, rank, store)
     return 0
+
+
+def _meet(timeout: float) -> tuple[Any, int, int]:
+    """Find the store that all processes share, the own rank and the number of ranks.
+
+    torchrun's store outlives a restart, and so do the addresses of processes that are gone: every
+    attempt gets a shelf of its own.
+    """
+    store, rank, world_size = next(iter(rendezvous("env://", timeout=_seconds(timeout))))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"attempt {attempt}", store), rank, world_size
 
 
 def say(process: Process, text: str) -> None:

@@ -10,7 +10,9 @@ from execute_chapters import chapters_of_the_book
 
 CHAPTERS = chapters_of_the_book(ROOT)
 MAX_CODE_LINES, MAX_COLUMNS, MAX_CODE_RUN = 15, 77, 2
-DRAWS = re.compile(r"\bplotting\.(line|weights|mask|signed|bars|histogram|points|picture)\(|\bplt\.")
+DRAWS = re.compile(
+    r"\bplotting\.(line|weights|mask|signed|bars|histogram|points|picture|roofline)\(|\bplt\."
+)
 
 
 def cells(path):

@@ -45,6 +45,9 @@ DRAWINGS = {
     "mask": lambda: plotting.mask(SEE, title="t"),
     "picture": lambda: plotting.picture(PHOTO, title="t", patch=4, marked=(1, 2)),
     "digit": lambda: plotting.picture(NOISE[:64].reshape(1, 8, 8), title="t"),
+    "roofline": lambda: plotting.roofline(
+        {"read": (0.5, 4e9), "multiply": (100.0, 60e9)}, peak=8e10, bandwidth=1e10, title="t"
+    ),
     "signed": lambda: plotting.signed(NOISE[:27].reshape(3, 9), title="t", label="score"),
 }
 
@@ -253,3 +256,22 @@ def test_a_picture_says_what_it_wants():
         plotting.picture(PHOTO, title="t", patch=5)
     with pytest.raises(ValueError, match="give patch"):
         plotting.picture(PHOTO, title="t", marked=(0, 0))
+
+
+def test_roofline_bends_where_the_peak_meets_the_bandwidth():
+    figure_axes = plotting.panels(1, title="x")[0]
+    calls = {"slow": (0.5, 4e9), "fast": (100.0, 60e9)}
+    plotting.roofline(calls, peak=80e9, bandwidth=10e9, title="Roof", ax=figure_axes)
+    roof, *points = figure_axes.get_lines()
+    x, y = roof.get_data()
+    np.testing.assert_allclose(y, np.minimum(80, 10 * x))
+    assert 8.0 in x
+    assert [(p.get_xdata()[0], p.get_ydata()[0]) for p in points] == [(0.5, 4.0), (100.0, 60.0)]
+    assert [text.get_text() for text in figure_axes.texts] == ["slow", "fast"]
+
+
+def test_roofline_says_what_it_cannot_draw():
+    with pytest.raises(ValueError, match="0 calls were given; 1 to 4"):
+        plotting.roofline({}, peak=1.0, bandwidth=1.0, title="x")
+    with pytest.raises(ValueError, match=r"must be positive, got 1\.0 and 0\.0"):
+        plotting.roofline({"a": (1.0, 1.0)}, peak=1.0, bandwidth=0.0, title="x")

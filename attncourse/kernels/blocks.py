@@ -91,7 +91,7 @@ _WIDE_NUMBERS: dict[str, tuple[tuple[Tile, Tile], tuple[Tile, Tile]]] = {
     ),
     "dkdv": (
         (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),
-        (Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),
+        (Tile(16, 32, 8, 1), Tile(16, 16, 8, 1)),
     ),
     "dq": ((Tile(16, 16, 8, 1), Tile(16, 16, 8, 1)),) * 2,
 }

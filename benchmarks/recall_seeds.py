@@ -21,7 +21,7 @@ import torch
 import attncourse
 from attncourse import tasks, train
 from attncourse.models.recall import AttentionReader, PairReader, RecurrentReader
-from attncourse.models.sentiment import BiLSTMWithAttention
+from attncourse.models.sentiment import CHANNELS, BiLSTMWithAttention
 
 RESULTS = Path(__file__).parent / "results" / "recall_seeds.json"
 
@@ -39,8 +39,8 @@ BANDS = {
     "pairs/linear/48/300": (0.0, 0.5),
     "pairs/linear/48/1500": (0.6, 0.9),
     "pairs/elman/4/300": (0.0, 0.5),
-    "reviews/with-lexicon": (0.85, 1.0),
-    "reviews/without-lexicon": (0.0, 0.8),
+    "reviews/all-channels": (0.85, 1.0),
+    "reviews/no-polarity": (0.0, 0.8),
 }
 
 
@@ -109,8 +109,14 @@ def other_runs() -> list[Run]:
         task = (pairs(64, size), pairs(2000, size))
         name, model = f"pairs/{memory}/{size}/{steps}", partial(PairReader, memory)
         runs.append((name, model, task, seeds, {"steps": steps, "lr": 1e-2}))
-    for name, use in (("with-lexicon", True), ("without-lexicon", False)):
-        model = partial(BiLSTMWithAttention, len(tasks.WORDS), use_polarity=use)
+    readers: dict[str, dict[str, Any]] = {
+        "all-channels": {},
+        "no-attention": {"use_attention": False},
+    }
+    for dropped in CHANNELS:
+        readers[f"no-{dropped}"] = {"channels": [name for name in CHANNELS if name != dropped]}
+    for name, chosen in readers.items():
+        model = partial(BiLSTMWithAttention, len(tasks.WORDS), **chosen)
         task = (reviews(64), reviews(2000, held_out=True))
         runs.append((f"reviews/{name}", model, task, 8, {"steps": 100, "lr": 5e-3}))
     return runs

@@ -11,7 +11,7 @@ from attncourse.models.recall import (
     make_network,
 )
 from attncourse.models.recurrent import ElmanCell, ElmanNetwork
-from attncourse.models.sentiment import BiLSTMWithAttention
+from attncourse.models.sentiment import CHANNELS, BiLSTMWithAttention
 
 
 def test_the_written_out_network_is_torch_rnn():
@@ -116,15 +116,35 @@ def test_padding_does_not_reach_the_judgement():
     polarity = torch.tensor([[1, 1, 1, 2, 1, 1], [1, 1, 1, 2, 0, 1]])
     alone = model(words[:1], polarity[:1])
     with torch.no_grad():
-        model.word.weight[0] = 100.0
+        model.channels["word"].weight[0] = 100.0
     torch.testing.assert_close(model(words, polarity)[:1], alone)
 
 
-def test_the_lexicon_channel_can_be_switched_off():
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_a_channel_is_read_exactly_when_it_is_chosen(channel):
     train.set_seed(5)
-    words = torch.tensor([[4, 7, 9, 11, 0, 0]])
-    kind, unkind = torch.tensor([[1, 1, 1, 2, 1, 1]]), torch.tensor([[1, 1, 1, 0, 1, 1]])
-    with_lexicon = BiLSTMWithAttention(20)
-    without = BiLSTMWithAttention(20, use_polarity=False)
-    assert not torch.allclose(with_lexicon(words, kind), with_lexicon(words, unkind))
-    torch.testing.assert_close(without(words, kind), without(words, unkind))
+    words, kind = torch.tensor([[4, 7, 9, 11, 0, 0]]), torch.tensor([[1, 1, 1, 2, 1, 1]])
+    others = [name for name in CHANNELS if name != channel]
+    reading, ignoring = BiLSTMWithAttention(20), BiLSTMWithAttention(20, channels=others)
+    assert [*ignoring.channels] == others
+    if channel == "position":
+        before = reading(words, kind)
+        with torch.no_grad():
+            reading.channels["position"].weight[3] += 1.0
+        assert not torch.allclose(reading(words, kind), before)
+        return
+    changed = {"word": (words + 1, kind), "polarity": (words, kind * 0)}[channel]
+    assert not torch.allclose(reading(words, kind), reading(*changed))
+    if channel == "polarity":  # other words would also move the padding
+        torch.testing.assert_close(ignoring(words, kind), ignoring(*changed))
+
+
+def test_attention_can_be_left_out_and_no_other_channel_is_known():
+    train.set_seed(5)
+    words, kind = torch.tensor([[4, 7, 9, 11, 0, 0]]), torch.tensor([[1, 1, 1, 2, 1, 1]])
+    model = BiLSTMWithAttention(20)
+    mixed = model(words, kind)
+    model.use_attention = False
+    assert not torch.allclose(model(words, kind), mixed)
+    with pytest.raises(ValueError, match=r"channels must be some of .* got \('length',\)"):
+        BiLSTMWithAttention(20, channels=("length",))

@@ -6,11 +6,15 @@ self-attention, and a bidirectional LSTM reads the result.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attncourse.rungs import attention
+
+CHANNELS = ("word", "polarity", "position")
 
 
 class BiLSTMWithAttention(nn.Module):
@@ -24,8 +28,16 @@ class BiLSTMWithAttention(nn.Module):
         Width of every channel and of each direction's state.
     max_len : int, default 6
         Longest sentence.
-    use_polarity : bool, default True
-        Whether the lexicon's channel is read.
+    channels : collection of {"word", "polarity", "position"}, optional
+        What is read of each word: which one it is, what the lexicon says of it, and where it
+        stands; all three by default.
+    use_attention : bool, default True
+        Whether self-attention mixes the words before the LSTM reads them.
+
+    Raises
+    ------
+    ValueError
+        For a channel of another name, or none.
 
     Notes
     -----
@@ -36,13 +48,22 @@ class BiLSTMWithAttention(nn.Module):
     """
 
     def __init__(
-        self, num_words: int, d_model: int = 16, max_len: int = 6, *, use_polarity: bool = True
+        self,
+        num_words: int,
+        d_model: int = 16,
+        max_len: int = 6,
+        *,
+        channels: Collection[str] = CHANNELS,
+        use_attention: bool = True,
     ) -> None:
         super().__init__()
-        self.use_polarity = use_polarity
-        self.word = nn.Embedding(num_words, d_model)
-        self.polarity = nn.Embedding(3, d_model)
-        self.position = nn.Embedding(max_len, d_model)
+        if not channels or not {*channels} <= {*CHANNELS}:
+            raise ValueError(f"channels must be some of {CHANNELS}, got {channels!r}")
+        self.use_attention = use_attention
+        sizes = dict(zip(CHANNELS, (num_words, 3, max_len), strict=True))
+        self.channels = nn.ModuleDict(
+            {name: nn.Embedding(size, d_model) for name, size in sizes.items() if name in channels}
+        )
         self.to_qkv = nn.Linear(d_model, 3 * d_model, bias=False)
         self.lstm = nn.LSTM(d_model, d_model, batch_first=True, bidirectional=True)
         self.judge = nn.Linear(2 * d_model, 2)
@@ -60,12 +81,13 @@ class BiLSTMWithAttention(nn.Module):
         -------
         Tensor, shape (B, 2)
         """
-        x = self.word(words) + self.position.weight[: words.shape[1]]  # (B, L, d_model)
-        if self.use_polarity:
-            x = x + self.polarity(polarity)
-        query, key, value = self.to_qkv(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, L, d_model)
-        attend = (words != 0)[:, None, None, :]  # (B, 1, 1, L)
-        x = x + attention(query, key, value, attn_mask=attend).squeeze(1)
+        position = torch.arange(words.shape[1], device=words.device).expand_as(words)
+        read = {"word": words, "polarity": polarity, "position": position}
+        x = sum(embed(read[name]) for name, embed in self.channels.items())  # (B, L, d_model)
+        if self.use_attention:
+            query, key, value = self.to_qkv(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, L, d_model)
+            attend = (words != 0)[:, None, None, :]  # (B, 1, 1, L)
+            x = x + attention(query, key, value, attn_mask=attend).squeeze(1)
         # Packed, so that the backward direction starts at the last word and not in the padding.
         lengths = (words != 0).sum(dim=1).cpu()  # (B,)
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)

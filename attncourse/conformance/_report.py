@@ -135,12 +135,8 @@ class Report:
         table = _table(columns, [tuple(map(str, row[:4])) for row in self.rows()])
         parts = [f"<p>{head}</p>", table]
         if self.failed:
-            rows = [
-                (o.case.name, o.case.says, o.what, o.wanted, o.came, o.size_of_error())
-                for o in self.failed
-            ]
-            titles = ("failed case", "what must hold", "compared", "wanted", "came", "error")
-            parts.append(_table(titles, rows))
+            cells = [(_named(outcome), _described(outcome)) for outcome in self.failed]
+            parts.append(_table(("failed case", "what came of it"), cells))
         if self.left_out:
             items = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons())
             parts.append(f"<details><summary>left out</summary><ul>{items}</ul></details>")
@@ -158,10 +154,22 @@ def _details(outcome: Outcome) -> list[tuple[str, str]]:
     return [(label, text) for label, text in pairs if text]
 
 
+def _named(outcome: Outcome) -> str:
+    """Write a failed case's name and what must hold, as HTML."""
+    return f"<code>{escape(outcome.case.name)}</code><br>{escape(outcome.case.says)}"
+
+
+def _described(outcome: Outcome) -> str:
+    """Write a failed case's labelled lines, as HTML."""
+    return "<br>".join(f"{label}: {escape(text)}" for label, text in _details(outcome))
+
+
 def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Lay cells of HTML out; on a narrow page the table scrolls."""
     head = "".join(f'<th style="{STYLE}">{escape(title)}</th>' for title in titles)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{STYLE}">{escape(cell)}</td>' for cell in row) + "</tr>"
+        "<tr>" + "".join(f'<td style="{STYLE}">{cell}</td>' for cell in row) + "</tr>"
         for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div style="overflow-x:auto;margin-bottom:1em">{table}</div>'

@@ -10,7 +10,7 @@ from attncourse.bench import measure
 if __name__ == "__main__":
     measure(
         "ladder",
-        lengths=(512, 1024, 2048, 4096, 8192),
+        lengths=(64, 512, 1024, 2048, 4096, 8192),
         seconds=2.0,
         folder=Path(__file__).parent / "results",
     )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
@@ -23,19 +25,22 @@ from attncourse.rungs import by_hand
 __all__ = ["TITLES", "decode", "ladder", "memory", "window"]
 
 TITLES = {
-    "ladder": "Every rung, 8 heads of 64: ms of sdpa, then times faster than sdpa",
+    "ladder": "Every rung, 8 heads of 64: ms of sdpa, then times faster than sdpa (loops, and "
+    "Triton in its interpreter, at n = 64 only)",
     "memory": "Peak memory beyond the inputs in MB, 8 heads of 64, causal; each in its own process",
     "window": "A causal window of W keys: times faster than sdpa with the same mask",
     "decode": "One query against a cache of n: times faster than sdpa with enable_gqa",
 }
 NUM_HEADS, HEAD_DIM = 8, 64
-TIMED = ("matmul", "by_hand", "batched", "strips", "tiled", "recompute")
+TIMED = tuple(name for name in (rung.name for rung in rungs.LADDER) if name != "sdpa")
+# Python's own loops, and Triton's interpreter where there is no GPU, take minutes beyond.
+LONGEST = dict.fromkeys(("loops", "triton_forward", "triton"), 64)
 # Scores of the whole matrix, in bytes, beyond which a rung that stores it is not run; NumPy
 # rungs stop earlier because they take seconds.
 TOO_LARGE = {"numpy": 2**27, "torch": 2**30}
 
 
-def ladder(*, lengths: Sequence[int] = (512, 1024, 2048), seconds: float = 2.0) -> list[dict]:
+def ladder(*, lengths: Sequence[int] = (64, 512, 1024, 2048), seconds: float = 2.0) -> list[dict]:
     """Compare every rung with PyTorch, forward and forward + backward, causal and not."""
     rows = []
     for seq_len in lengths:
@@ -65,19 +70,28 @@ def _calls(seq_len: int, is_causal: bool, backward: bool) -> dict[str, Callable[
     if scores_bytes <= TOO_LARGE["torch"]:
         calls["plain"] = both(lambda: plain(q, k, v, is_causal))
     for name in TIMED:
+        if seq_len > LONGEST.get(name, seq_len) or ("triton" in name and not find_spec("triton")):
+            continue
         rung = rungs.by_name(name)
         # Autograd keeps every strip and tile: with gradients these rungs store the matrix too.
         stores = name in ("matmul", "by_hand", "batched") or (backward and name != "recompute")
         if stores and scores_bytes > TOO_LARGE[rung.library]:
             continue
-        if rung.library == "torch":
+        if rung.library == "torch" and not (backward and "grad" not in rung.features):
             calls[name] = both(partial(rung.function, q, k, v, is_causal=is_causal))
         elif name == "by_hand" and backward:
             calls[name] = _by_hand(q, k, v, grad, is_causal)
-        elif not backward:
-            arrays = (x.numpy() for x in (q, k, v))
-            calls[name] = partial(rung.function, *arrays, is_causal=is_causal)
+        elif rung.library == "numpy" and not backward:
+            call: Any = rung.function if "batch" in rung.features else _head_by_head
+            calls[name] = partial(call, *(x.numpy() for x in (q, k, v)), is_causal=is_causal)
     return calls
+
+
+def _head_by_head(query: Any, key: Any, value: Any, is_causal: bool) -> np.ndarray:
+    """Run rung `loops`, which knows no heads, on each of them."""
+    attend = rungs.by_name("loops").function
+    heads = zip(query[0], key[0], value[0], strict=True)
+    return np.stack([attend(*head, is_causal=is_causal) for head in heads])[None]
 
 
 def _by_hand(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, is_causal: bool) -> Callable[[], Any]:

@@ -145,29 +145,24 @@ def attention(
     2·pairs·(E + Ev) FLOPs. The keys of a block's row are gathered side by side, and rows that
     meet equally many go to the ladder together, as one batch.
     """
-    seq_len = query.shape[-2]
-    if query.ndim < 3 or seq_len != key.shape[-2]:
-        raise ValueError(
-            f"wanted query and key of one length, (..., H, n, E); got shapes "
-            f"{tuple(query.shape)} and {tuple(key.shape)}"
-        )
-    _validate.shapes(query, key, value, False)
-    _fits(meets, block_size, seq_len)
+    _check(query, key, value, meets, block_size)
     out = query.new_zeros(*query.shape[:-1], value.shape[-1])
-    for rows, cols in _batches(meets, block_size, seq_len):
+    for rows, cols in _batches(meets, block_size, query):
         q = query[..., rows, :]  # (..., H, r, l, E)
         k, v = key[..., cols, :], value[..., cols, :]  # (..., H, r, s, E)
-        mask = cols.unsqueeze(-2) <= rows.unsqueeze(-1) if is_causal else None  # (r, l, s)
+        past = cols.unsqueeze(-2) <= rows.unsqueeze(-1)  # (r, l, s)
+        mask = past if is_causal else None
         some = ladder(q, k, v, attn_mask=mask, scale=scale, rung=rung)
-        out = out.index_copy(-2, rows.flatten().to(out.device), some.flatten(-3, -2))
+        out = out.index_copy(-2, rows.flatten(), some.flatten(-3, -2))
     return out
 
 
-def _batches(meets: np.ndarray, block_size: int, seq_len: int) -> list[tuple[Tensor, Tensor]]:
+def _batches(meets: np.ndarray, block_size: int, query: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Group the rows of blocks by their sizes.
 
     Each group is the positions of its queries (r, l), and those of their keys (r, s).
     """
+    seq_len = query.shape[-2]
     positions = [
         np.arange(start, min(start + block_size, seq_len))
         for start in range(0, seq_len, block_size)
@@ -179,7 +174,10 @@ def _batches(meets: np.ndarray, block_size: int, seq_len: int) -> list[tuple[Ten
             cols = np.concatenate(seen)
             groups[len(rows), len(cols)].append((rows, cols))
     stacked = (map(np.stack, zip(*group, strict=True)) for group in groups.values())
-    return [(torch.from_numpy(rows), torch.from_numpy(cols)) for rows, cols in stacked]
+    there = query.device
+    return [
+        (torch.as_tensor(r, device=there), torch.as_tensor(s, device=there)) for r, s in stacked
+    ]
 
 
 def pairs(meets: np.ndarray, block_size: int, seq_len: int) -> int:
@@ -224,6 +222,17 @@ def hops(allowed: Any) -> np.ndarray:
         found[further & ~reached] = number
         reached = further
     return found
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, meets: np.ndarray, block_size: int) -> None:
+    """Check that the tensors are self-attention's, and that the layout fits them."""
+    if query.ndim < 3 or query.shape[-2] != key.shape[-2]:
+        raise ValueError(
+            f"wanted query and key of one length, (..., H, n, E); got shapes "
+            f"{tuple(query.shape)} and {tuple(key.shape)}"
+        )
+    _validate.shapes(query, key, value, False)
+    _fits(meets, block_size, query.shape[-2])
 
 
 def _fits(meets: np.ndarray, block_size: int, seq_len: int) -> None:

@@ -71,14 +71,16 @@ def shares(
     if temperature == 0:
         best = logits.argmax(dim=-1, keepdim=True)  # (..., 1)
         return torch.zeros_like(logits).scatter(-1, best, 1.0)
-    # The largest score becomes 0 first: a tiny temperature cannot overflow then.
+    # The largest score becomes 0: a tiny temperature cannot overflow then.
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
-    ordered, order = logits.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
+    found = logits.softmax(dim=-1)  # (..., vocabulary)
+    ordered, order = found.sort(dim=-1, descending=True, stable=True)
     if top_k is not None:
-        ordered = ordered * (torch.arange(ordered.shape[-1], device=ordered.device) < top_k)
+        rank = torch.arange(ordered.shape[-1], device=ordered.device)
+        ordered = ordered * (rank < top_k)
         ordered = ordered / ordered.sum(dim=-1, keepdim=True)
     if top_p is not None and top_p < 1:
-        reached_before = ordered.cumsum(dim=-1) - ordered  # (..., vocabulary)
+        reached_before = ordered.cumsum(dim=-1) - ordered
         ordered = ordered * (reached_before < top_p)
         ordered = ordered / ordered.sum(dim=-1, keepdim=True)
     return torch.zeros_like(ordered).scatter(-1, order, ordered)
@@ -166,25 +168,26 @@ def generate(
     A module in training mode is used as it is: call ``model.eval()`` first if it has dropout.
     """
     _check_choice(temperature, top_k, top_p)
-    window = getattr(getattr(model, "config", None), "max_len", None) if window is None else window
+    window = _window_of(model) if window is None else window
     _check_prompt(ids, new_tokens, window, at_edge)
     random = _generator(generator)
     reader = _Reader(model, len(ids), use_cache, window)
-    text, open_texts = ids, torch.ones(len(ids), dtype=torch.bool, device=ids.device)
+    choice: Any = {"temperature": temperature}
+    choice |= {"top_k": top_k, "top_p": top_p}
+    text, going_on = ids, torch.ones_like(ids[:, 0], dtype=torch.bool)
     for _ in range(new_tokens):
-        if window is not None and text.shape[1] >= window and at_edge == "stop":
+        if at_edge == "stop" and text.shape[1] == window:
             break
         logits = reader.read(text)  # (B, vocabulary)
-        if temperature == 0:  # where `shares` puts everything, without writing them down
+        if temperature == 0:  # no need to write the shares down
             chosen = logits.argmax(dim=-1)  # (B,)
         else:
-            choice = shares(logits, temperature=temperature, top_k=top_k, top_p=top_p)
-            chosen = draw(choice, random)
+            chosen = draw(shares(logits, **choice), random)
         if stop_token is not None:
-            chosen = chosen.where(open_texts, torch.full_like(chosen, stop_token))
-            open_texts &= chosen != stop_token
+            chosen = chosen.masked_fill(~going_on, stop_token)
+            going_on &= chosen != stop_token
         text = torch.cat((text, chosen[:, None]), dim=1)
-        if not open_texts.any():
+        if not going_on.any():
             break
     return text
 
@@ -217,6 +220,11 @@ class _Reader:
         if isinstance(self.model, GPT):  # it need not score what is not asked for
             return self.model(ids, last_only=True, **cache)[:, -1]
         return _last(self.model(ids, **cache), ids)
+
+
+def _window_of(model: Any) -> int | None:
+    """Return how many tokens the model says it can read, or None."""
+    return getattr(getattr(model, "config", None), "max_len", None)
 
 
 def _last(logits: Tensor, ids: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ _MODULES = (
     "kv_cache",
     "layers",
     "masks",
+    "measured",
     "models",
     "pictures",
     "parallel",

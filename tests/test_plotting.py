@@ -249,6 +249,15 @@ def test_a_picture_is_drawn_pixel_by_pixel_with_its_patch_framed():
     assert [len(lines.get_segments()) for lines in ax.collections] == [3, 4]
 
 
+def test_ink_is_dark_within_the_limits_asked_for():
+    plotting.picture(NOISE[:64].reshape(1, 8, 8), title="t")
+    plotting.picture(NOISE[:64].reshape(1, 8, 8), title="t", limits=(-5, 7))
+    own, asked = (plt.figure(number).axes[0].images[0] for number in plt.get_fignums())
+    assert own.get_clim() == (NOISE[:64].min(), NOISE[:64].max())
+    assert asked.get_clim() == (-5, 7)
+    assert asked.cmap(1.0)[:3] == (0, 0, 0)
+
+
 def test_a_picture_says_what_it_wants():
     with pytest.raises(ValueError, match=r"\(3 or 1, height, width\), got \(8, 12\)"):
         plotting.picture(PHOTO[0], title="t")

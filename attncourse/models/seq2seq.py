@@ -108,8 +108,9 @@ class Seq2Seq(nn.Module):
         Tensor, shape (B, L, target_vocabulary)
         """
         x = _embed(target, self.target_embed, self.target_position, "target")
+        see, causal = _real(source), self.config.causal
         for block in self.decoder:
-            x = block(x, memory, memory_mask=_real(source), is_causal=self.config.causal)
+            x = block(x, memory, memory_mask=see, is_causal=causal)
         return self.answer(self.norm(x))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ def picture(
     title: str,
     patch: int | None = None,
     marked: tuple[int, int] | None = None,
+    limits: tuple[float, float] | None = None,
     ax: Any = None,
 ) -> None:
     """Draw a picture, with lines between its patches and a frame around one of them.
@@ -22,14 +23,17 @@ def picture(
     Parameters
     ----------
     image : array_like, shape (3, height, width) or (1, height, width)
-        Colours from 0 to 1; a single channel may have any range, its smallest number is white and
-        its largest is black, like ink.
+        Colours from 0 to 1; a single channel may have any range, and is drawn like ink: large
+        numbers are dark.
     title : str
         The message of the figure.
     patch : int, optional
         Side of a patch in pixels; both sides of the picture are multiples of it.
     marked : tuple of (int, int), optional
         Row and column of the patch to frame.
+    limits : tuple of (float, float), optional
+        What is white and what is black in a single channel; its smallest and its largest number
+        by default.
     ax : matplotlib Axes, optional
         Where to draw; a new figure if not given.
     """
@@ -46,7 +50,8 @@ def picture(
     if len(pixels) == 3:
         ax.imshow(pixels.transpose(1, 2, 0).clip(0, 1), **how)
     else:
-        ax.imshow(pixels[0], cmap="gray_r", **how)
+        white, black = limits or (None, None)
+        ax.imshow(pixels[0], cmap="gray_r", vmin=white, vmax=black, **how)
     ax.set_axis_off()
     if patch is not None:
         _cut(ax, height, width, patch)

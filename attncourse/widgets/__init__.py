@@ -16,6 +16,7 @@ except ImportError as error:
     ) from error
 
 from attncourse.widgets.explorer import AttentionExplorer
+from attncourse.widgets.heads import HeadBrowser
 from attncourse.widgets.player import TilePlayer
 
-__all__ = ["AttentionExplorer", "TilePlayer"]
+__all__ = ["AttentionExplorer", "HeadBrowser", "TilePlayer"]

@@ -165,7 +165,7 @@ function counters({ labels }) {
     node,
     show: (_, { held, all, loaded, stored, whole }) => {
       const moved = loaded + stored;
-      const texts = [fill(labels.held_of, { held, all }), moved, fill(labels.whole_bytes, { whole })];
+      const texts = [fill(labels.held_of, { held, all }), moved, whole];
       const shares = [held / all, moved / whole, 1];
       values.forEach((value, i) => {
         value.textContent = texts[i];

@@ -62,8 +62,7 @@ LABELS = {
     "held": "Scores in fast memory",
     "held_of": "{held} of {all}",
     "moved": "Bytes moved so far",
-    "whole": "With the whole matrix",
-    "whole_bytes": "{whole} in the end",
+    "whole": "Whole matrix, in the end",
 }
 
 

@@ -151,7 +151,7 @@ def test_a_half_written_checkpoint_does_not_count(tmp_path):
     ("call", "words"),
     [
         (lambda: training.own_rows(3, 0, 4), "4 ranks, but a batch of 3"),
-        (lambda: training.wrap(None, "pipeline"), "strategy must be one of"),
+        (lambda: training.wrap(None, "pipeline"), "wanted one of"),
     ],
 )
 def test_bad_input_is_named(call, words):

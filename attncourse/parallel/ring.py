@@ -130,18 +130,22 @@ def _pack(k: Tensor, v: Tensor) -> Tensor:
 
 def _visitors(packed: Tensor, ring: _Ring) -> Iterator[tuple[int, Tensor]]:
     """Yield the keys and values of each rank, the own first, while the next are on their way."""
-    source = ring.team.rank
+    source, group = ring.team.rank, ring.team.group
     for step in range(ring.team.world_size):
-        pending = None
+        pending, label = None, f"keys of {source}"
         if step + 1 < ring.team.world_size:
             arriving = ring.size(ring.before(source))
-            pending = wire.shift(packed, arriving, ring.team.group, f"keys of {source}", _KEYS)
+            pending = wire.shift(packed, arriving, group, label, _KEYS)
         yield source, packed
         if pending is not None:
             source, packed = ring.before(source), pending.wait()
 
 
-def _forward(query: Tensor, packed: Tensor, ring: _Ring) -> tuple[Tensor, Tensor]:
+def _forward(
+    query: Tensor,
+    packed: Tensor,
+    ring: _Ring,
+) -> tuple[Tensor, Tensor]:
     """Meet every visitor, and merge what it gives."""
     q = _wide(query)
     out = q.new_zeros(*q.shape[:-1], ring.widths[1])  # (B, H, l, Ev)

@@ -89,10 +89,14 @@ def torchrun(
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of the processes: this package, one thread each."""
+    """Return the environment of the processes: this package, one thread each.
+
+    The C library returns large pieces of memory at once, so that what is measured is what is used.
+    """
     places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, places))
-    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
+    settings = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
+    return os.environ | settings | {"PYTHONPATH": path}
 
 
 def end(running: subprocess.Popen[str]) -> None:

@@ -102,7 +102,7 @@ def wrap(model: GPT, strategy: str) -> nn.Module:
     The work is PyTorch's: `DistributedDataParallel` and `torch.distributed.fsdp.fully_shard`.
     """
     if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {STRATEGIES}, got {strategy!r}")
+        raise ValueError(f"wanted one of {STRATEGIES}, got {strategy!r}")
     if strategy == "ddp":
         return DistributedDataParallel(model)
     for block in model.blocks:
@@ -111,7 +111,12 @@ def wrap(model: GPT, strategy: str) -> nn.Module:
     return model
 
 
-def own_loss(model: nn.Module, inputs: Tensor, target: Tensor, share: float) -> Tensor:
+def own_loss(
+    model: nn.Module,
+    inputs: Tensor,
+    target: Tensor,
+    share: float,
+) -> Tensor:
     """Return a rank's part of the batch's mean loss, so that the mean over ranks is that loss.
 
     Parameters

@@ -57,6 +57,16 @@ def test_gradients(power):
     assert torch.autograd.gradcheck(call, (q, k, v))
 
 
+def test_a_row_that_sees_nothing_has_gradients_of_zero():
+    q, k, v = (x.requires_grad_() for x in inputs(2))
+    mask = torch.ones(7, 7, dtype=torch.bool)
+    mask[3] = False
+    polynomial.attention(q, k, v, mask).sum().backward()
+    assert not q.grad[:, 3].any()
+    assert all(torch.isfinite(x.grad).all() for x in (q, k, v))
+    assert k.grad.ne(0).all()
+
+
 def test_a_mask_for_each_head():
     q, k, v = inputs(2, 3)
     mask = torch.rand(2, 3, 7, 7, generator=torch.Generator().manual_seed(1)) < 0.6

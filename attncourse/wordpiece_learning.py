@@ -52,8 +52,8 @@ def train_wordpiece(
     -----
     A pair that occurs n times, of parts that occur a and b times among N, gains n log(n N / (a b)):
     what joining it adds to the log-likelihood of the text, to first order, when parts are drawn
-    independently. Schuster and Nakajima ask for the unit that raises the likelihood most; how BERT's
-    own vocabulary was made was not released, so this is our reading.
+    independently. Schuster and Nakajima ask for the unit that raises the likelihood most; the
+    program that made BERT's own vocabulary was not released, so this is our reading.
     **Source:** Schuster and Nakajima 2012, "Japanese and Korean voice search"; Wu et al. 2016,
     section 4.1 (arXiv:1609.08144), who refer to it.
 

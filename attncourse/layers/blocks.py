@@ -71,7 +71,7 @@ class EncoderBlock(nn.Module):
         self.attention_norm = make_norm(norm, d_model, eps)
         self.feed_forward = FeedForward(d_model, d_ff, activation, bias=bias)
         self.feed_forward_norm = make_norm(norm, d_model, eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
     def forward(
         self,

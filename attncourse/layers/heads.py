@@ -16,6 +16,7 @@ from attncourse.decode import decode
 from attncourse.kv_cache import KVCache
 from attncourse.layers.rotary import check_pairing, turn
 from attncourse.rungs import attention
+from attncourse.tiles import fold, unfold
 
 
 class MultiHeadAttention(nn.Module):
@@ -117,7 +118,7 @@ class MultiHeadAttention(nn.Module):
         value = key if value is None else value
         q = self._heads(self.to_query(query))  # (B, H, L, E)
         k, v = self._heads(self.to_key(key)), self._heads(self.to_value(value))  # (B, Hkv, S, E)
-        if self.rotary and q.shape[2] == k.shape[2]:  # one turn for both is faster
+        if self.rotary and q.shape[2] == k.shape[2] == 1:  # while writing, every call counts
             both = turn(torch.cat([q, k], dim=1), start, self.rotary_base, self.rotary)
             q, k = both.split([self.num_heads, self.num_kv_heads], dim=1)
         elif self.rotary:
@@ -215,11 +216,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Put the new keys and values behind the old ones, and attend to all of them.
 
-        A single new token on rung "auto" takes `decode`, which is made for it; a rung that was
-        asked for by name is never swapped.
+        A single new token on rung "auto" takes `decode`, which is made for it, or on a CPU, where
+        it sees all keys, its idea alone: the query heads that share a key are rows of one matrix.
+        A rung that was asked for by name is never swapped.
         """
         k, v = cache.append(k, v)
         if self.rung == "auto" and attn_mask is None and q.shape[2] == 1:
-            return decode(q, k, v, **hiding)
+            if hiding or q.device.type != "cpu":
+                return decode(q, k, v, **hiding)
+            return unfold(attention(fold(q, self.num_kv_heads), k, v), self.num_heads)
         options = {"attn_mask": attn_mask, "is_causal": True, "causal_align": "bottom_right"}
         return self._attend(q, k, v, {**options, **hiding})

@@ -53,6 +53,11 @@ def turn(x: Tensor, start: int, base: float, pairing: str) -> Tensor:
     """
     stop = start + x.shape[-2]
     room = max(64, 1 << (stop - 1).bit_length()) if stop else 64
+    wide = torch.promote_types(x.dtype, torch.float32)
+    if pairing == "interleaved":  # neighbours are a complex number, and one product turns them
+        table = _complex_table(room, x.shape[-1], base, wide, x.device)[start:stop]
+        pairs = torch.view_as_complex(x.to(wide).unflatten(-1, (-1, 2)))  # (B, H, L, E / 2)
+        return torch.view_as_real(pairs * table).flatten(-2).to(x.dtype)
     cos, sin = _table(room, x.shape[-1], base, x.dtype, x.device)  # (room, E / 2)
     return positions.turn(x, cos[start:stop], sin[start:stop], pairing)
 
@@ -63,5 +68,15 @@ def _table(
 ) -> tuple[Tensor, Tensor]:
     """Compute the cosines and sines of the first `room` positions."""
     tables = positions.rotary_table(range(room), width, base=base)
-    cos, sin = (torch.as_tensor(table, dtype=dtype, device=device) for table in tables)
+    with torch.inference_mode(False):  # training may use it later
+        cos, sin = (torch.as_tensor(table, dtype=dtype, device=device) for table in tables)
     return cos, sin
+
+
+@lru_cache(maxsize=16)
+def _complex_table(
+    room: int, width: int, base: float, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Compute the same as complex numbers of length 1."""
+    with torch.inference_mode(False):
+        return torch.complex(*_table(room, width, base, dtype, device))

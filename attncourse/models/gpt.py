@@ -7,6 +7,7 @@ and values of what was read. Left out: choosing the next token (`attncourse.mode
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,7 +176,8 @@ class GPT(nn.Module):
         ValueError
             When the sequence is longer than `max_len`, or `ids` has not two axes.
         """
-        x = self.hidden_states(ids, cache)[-1]
+        for x in self._states(ids, cache):
+            pass  # only the last one is kept
         x = x[:, -1:] if last_only else x
         return self.unembed(x if self.norm is None else self.norm(x))
 
@@ -192,17 +194,19 @@ class GPT(nn.Module):
         tuple of Tensor, shapes (B, L, d_model)
             num_layers + 1 of them, before the norm at the end.
         """
-        start = 0 if cache is None else len(cache[0])
-        states = [self._embedded(ids, start)]
+        return tuple(self._states(ids, cache))
+
+    def _states(self, ids: Tensor, cache: list[KVCache] | None) -> Iterator[Tensor]:
+        x = self._embedded(ids, 0 if cache is None else len(cache[0]))  # (B, L, d_model)
+        yield x
         hiding: dict[str, Any] = {"is_causal": True}
         if self.config.window_size is not None:
             hiding["window_size"] = self.config.window_size
         if self.config.positions == "alibi":
             hiding["alibi_slopes"] = self.slopes
         for number, block in enumerate(self.blocks):
-            hiding["cache"] = None if cache is None else cache[number]
-            states.append(block(states[-1], **hiding))
-        return tuple(states)
+            x = block(x, cache=None if cache is None else cache[number], **hiding)
+            yield x
 
     def attention_weights(self, ids: Tensor) -> tuple[Tensor, ...]:
         """Return the weights (B, H, L, L) of every layer, for looking at."""

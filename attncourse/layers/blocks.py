@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.functional import dropout as drop
 
 from attncourse.kv_cache import KVCache
 from attncourse.layers.feed_forward import FeedForward, make_norm
@@ -71,7 +72,7 @@ class EncoderBlock(nn.Module):
         self.attention_norm = make_norm(norm, d_model, eps)
         self.feed_forward = FeedForward(d_model, d_ff, activation, bias=bias)
         self.feed_forward_norm = make_norm(norm, d_model, eps)
-        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
+        self.dropout = dropout
 
     def forward(
         self,
@@ -97,10 +98,14 @@ class EncoderBlock(nn.Module):
         """
         hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "cache": cache}
         if self.norm_first:
-            x = x + self.dropout(self.attention(self.attention_norm(x), **hiding))
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        x = self.attention_norm(x + self.dropout(self.attention(x, **hiding)))
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+            x = x + self._drop(self.attention(self.attention_norm(x), **hiding))
+            return x + self._drop(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.attention_norm(x + self._drop(self.attention(x, **hiding)))
+        return self.feed_forward_norm(x + self._drop(self.feed_forward(x)))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        """Drop some of what a part adds, in training only."""
+        return drop(x, self.dropout) if self.training and self.dropout else x
 
 
 class DecoderBlock(EncoderBlock):
@@ -160,11 +165,11 @@ class DecoderBlock(EncoderBlock):
         """
         hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "cache": cache}
         if self.norm_first:
-            x = x + self.dropout(self.attention(self.attention_norm(x), **hiding))
+            x = x + self._drop(self.attention(self.attention_norm(x), **hiding))
             found = self.cross_attention(self.cross_norm(x), memory, attn_mask=memory_mask)
-            x = x + self.dropout(found)
-            return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
-        x = self.attention_norm(x + self.dropout(self.attention(x, **hiding)))
+            x = x + self._drop(found)
+            return x + self._drop(self.feed_forward(self.feed_forward_norm(x)))
+        x = self.attention_norm(x + self._drop(self.attention(x, **hiding)))
         found = self.cross_attention(x, memory, attn_mask=memory_mask)
-        x = self.cross_norm(x + self.dropout(found))
-        return self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        x = self.cross_norm(x + self._drop(found))
+        return self.feed_forward_norm(x + self._drop(self.feed_forward(x)))

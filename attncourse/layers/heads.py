@@ -198,7 +198,8 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         """Turn (B, n, heads · E) into (B, heads, n, E)."""
-        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        batch, length, _ = x.shape
+        return x.reshape(batch, length, -1, self.head_dim).transpose(1, 2)
 
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, options: dict, dropout_p: float | None = None

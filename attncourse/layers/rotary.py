@@ -56,7 +56,7 @@ def turn(x: Tensor, start: int, base: float, pairing: str) -> Tensor:
     wide = torch.promote_types(x.dtype, torch.float32)
     if pairing == "interleaved":  # neighbours are a complex number, and one product turns them
         table = _complex_table(room, x.shape[-1], base, wide, x.device)[start:stop]
-        pairs = torch.view_as_complex(x.to(wide).unflatten(-1, (-1, 2)))  # (B, H, L, E / 2)
+        pairs = torch.view_as_complex(x.to(wide).reshape(*x.shape[:-1], -1, 2))  # (B, H, L, E / 2)
         return torch.view_as_real(pairs * table).flatten(-2).to(x.dtype)
     cos, sin = _table(room, x.shape[-1], base, x.dtype, x.device)  # (room, E / 2)
     return positions.turn(x, cos[start:stop], sin[start:stop], pairing)

@@ -38,6 +38,7 @@ def test_every_suspect_fails_differently():
 @pytest.mark.parametrize("name", bug_hunt.NAMES)
 def test_the_answer_shows_the_changed_lines(name):
     first, *changed = bug_hunt.reveal(name).splitlines()
+    assert max(map(len, [first, *changed])) <= 79, "the page cuts longer lines"
     assert first.startswith(f"{name}: ")
     assert any(line.startswith("+") for line in changed)
     assert len(changed) <= 3

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import linecache
+import textwrap
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -72,7 +73,10 @@ def reveal(name: str) -> str:
     before, after = (text.splitlines() for text in (_right(), _source(name)))
     lines = [x for x in difflib.unified_diff(before, after, lineterm="", n=0) if x[0] in "-+"]
     changed = [x for x in lines if not x.startswith(("---", "+++")) and "import math" not in x]
-    return "\n".join([f"{name}: {ANSWERS[name].mistake}", *changed])
+    mistake = textwrap.wrap(f"{name}: {ANSWERS[name].mistake}", 78)
+    shown = textwrap.dedent("\n".join(line[1:] for line in changed)).splitlines()
+    signed = [was[0] + now for was, now in zip(changed, shown, strict=True)]
+    return "\n".join([*mistake, *signed])
 
 
 def caught_by(name: str) -> str:

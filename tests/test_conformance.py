@@ -245,6 +245,7 @@ def test_nan_and_infinity_must_stand_in_the_same_places():
 @pytest.fixture
 def command(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "half_written.py").write_text("def f(:\n")
     (tmp_path / "homework_file.py").write_text(
         "import numpy as np\n"
         "def good(q, k, v):\n"
@@ -279,7 +280,10 @@ def test_the_command_says_whether_a_function_passed(command, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no_such_module:f"], "No module named"),
+        (["no_such_module:f"], "cannot import 'no_such_module': No module named"),
+        (["homework_file.py:good"], "as import spells it, got the module 'homework_file.py'"),
+        ([":good"], "got the module ''"),
+        (["half_written:f"], "cannot import 'half_written': SyntaxError: "),
         (["homework_file:none"], "module 'homework_file' has no function 'none'"),
         (["homework_file:good", "--features", "casual"], "no feature is called"),
         (["steps"], "no rung is called 'steps'"),

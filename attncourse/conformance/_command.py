@@ -98,7 +98,7 @@ def load(target: str) -> Any:
     Raises
     ------
     ImportError
-        When there is no such module.
+        When there is no such module, or it cannot be imported.
     AttributeError
         When the module has no such function.
     """
@@ -107,7 +107,22 @@ def load(target: str) -> Any:
         return target
     if "" not in sys.path:
         sys.path.insert(0, "")
-    loaded = import_module(module)
+    loaded = _import(module)
     if not hasattr(loaded, name):
         raise AttributeError(f"module {module!r} has no function {name!r}")
     return getattr(loaded, name)
+
+
+def _import(module: str) -> Any:
+    """Import a module, and say in one sentence why that fails."""
+    if not module or module.endswith(".py"):
+        raise ImportError(
+            f"wanted module:function, with a module as import spells it, got the module {module!r}"
+        )
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"cannot import {module!r}: {error}") from error
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ImportError(f"cannot import {module!r}: {reason}") from error

@@ -169,7 +169,7 @@ function counters({ labels }) {
       const shares = [held / all, moved / whole, 1];
       values.forEach((value, i) => {
         value.textContent = texts[i];
-        bars[i].style.width = `${(shares[i] * 4).toFixed(3)}em`;
+        bars[i].style.width = `${(shares[i] * 2.5).toFixed(3)}em`;
       });
     },
   };
@@ -224,7 +224,7 @@ function experiments({ labels, block_q }, set) {
 
 function describe({ labels }, { runs, run_index, step }, { message, query, shrink, after }) {
   const { rows, cols, kind } = runs[run_index].steps[step], [first, stop] = kind === "fold" ? cols : rows;
-  const moved = fill(labels[kind], { first, last: stop - 1 });
+  const moved = fill(labels[stop - first === 1 ? `${kind}_one` : kind], { first, last: stop - 1 });
   return `${moved} ${fill(labels[message], { query, shrink: show(shrink), sum: show(after.sum) })}`;
 }
 

@@ -215,6 +215,17 @@ def whole(name: str, number: Any) -> int:
     raise TypeError(f"{name} must be an integer, got {type(number).__name__}")
 
 
+def tokens(name: str, ids: Any, vocabulary: int) -> None:
+    """Check token numbers: integers, at least one of them, each below the vocabulary's size."""
+    if is_float(ids) or is_bool(ids):
+        raise TypeError(f"{name} must hold integers, got {ids.dtype}")
+    if 0 in ids.shape:
+        raise ValueError(f"{name} must hold at least one token, got shape {tuple(ids.shape)}")
+    least, most = int(ids.min()), int(ids.max())
+    if least < 0 or most >= vocabulary:
+        raise ValueError(f"{name} must hold tokens 0 to {vocabulary - 1}, got {least} to {most}")
+
+
 def options(
     dropout_p: Any = 0.0,
     is_causal: Any = False,

@@ -35,14 +35,20 @@ def rollout(weights: Sequence[Tensor], *, kept: float = 0.5) -> Tensor:
     Raises
     ------
     ValueError
-        If there is no layer, or a layer's weights are not square.
+        If there is no layer, its weights are not square, the layers differ in size, or `kept` lies
+        outside 0 to 1.
     """
-    if not weights:
+    if not 0.0 <= kept <= 1.0:
+        raise ValueError(f"kept must lie in 0 to 1, got {kept}")
+    if len(weights) == 0:
         raise ValueError("rollout needs the weights of at least one layer, got none")
     flow: Tensor = torch.tensor(1.0)
     for number, layer in enumerate(weights):
         if layer.ndim != 4 or layer.shape[2] != layer.shape[3]:
             raise ValueError(f"weights must have shape (B, H, n, n), got {tuple(layer.shape)}")
+        if layer.shape[2] != weights[0].shape[2]:
+            sizes = weights[0].shape[2], layer.shape[2]
+            raise ValueError("layers must have the same n, got {} and {}".format(*sizes))
         identity = torch.eye(layer.shape[2]).to(layer)
         mixed = kept * identity + (1 - kept) * layer.mean(dim=1)  # (B, n, n)
         flow = mixed @ flow if number else mixed

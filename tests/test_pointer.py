@@ -32,6 +32,14 @@ def test_only_a_block_lets_sentences_know_each_other(num_layers):
     assert (change[:, :3].max() > 1e-3) == (num_layers == 1)
 
 
+def test_a_sentence_knows_its_place():
+    words, model = tasks.short_reports(4, generator=0).words, fresh(num_layers=0)
+    with torch.no_grad():
+        torch.testing.assert_close(model(words.flip(1)), model(words).flip(1))
+        model.position.normal_()
+        assert (model(words.flip(1)) - model(words).flip(1)).abs().max() > 1e-3
+
+
 def test_it_learns():
     made = tasks.short_reports(2000, generator=1)
 
@@ -48,3 +56,6 @@ def test_it_learns():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"n at most 6, got \(1, 7, 5\)"):
         fresh()(torch.zeros(1, 7, 5, dtype=torch.int64))
+    vocabulary = len(tasks.REPORT_WORDS)
+    with pytest.raises(ValueError, match=f"words must hold tokens 0 to {vocabulary - 1}, got"):
+        fresh()(torch.full((1, 6, 5), vocabulary))

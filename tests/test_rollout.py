@@ -41,3 +41,7 @@ def test_bad_input_is_named():
         rollout([])
     with pytest.raises(ValueError, match=r"\(B, H, n, n\), got \(1, 2, 3, 4\)"):
         rollout([torch.ones(1, 2, 3, 4)])
+    with pytest.raises(ValueError, match="layers must have the same n, got 3 and 4"):
+        rollout([torch.ones(1, 2, 3, 3), torch.ones(1, 2, 4, 4)])
+    with pytest.raises(ValueError, match="kept must lie in 0 to 1, got 2"):
+        rollout([torch.ones(1, 2, 3, 3)], kept=2)

@@ -70,6 +70,16 @@ def test_every_source_token_reaches_every_answer():
         assert change.shape == (6,)
 
 
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_the_order_of_both_sequences_counts(side):
+    model, inputs = fresh(num_layers=1), list(batch())
+    before = model(*inputs)[2, -1]
+    inputs[side] = inputs[side].clone()
+    inputs[side][2, :3] = inputs[side][2, :3].flip(0)
+    assert inputs[side][2, 0] != inputs[side][2, 2]
+    assert (model(*inputs)[2, -1] - before).abs().max() > 1e-3
+
+
 def test_generating_takes_the_best_token_each_time():
     model, (source, _) = fresh(), batch()
     written = model.generate(source, start=1, steps=5)
@@ -104,3 +114,20 @@ def test_bad_input_is_named():
         model(source, torch.cat([target, target[:, :1]], dim=1))
     with pytest.raises(ValueError, match=r"source must have shape \(B, n\).* got \(9,\)"):
         model(source[0], target)
+    with pytest.raises(ValueError, match="source must hold tokens 0 to 10, got 1 to 11"):
+        model(source[2:].clamp(min=1).index_fill(1, torch.tensor([3]), 11), target[2:])
+    with pytest.raises(ValueError, match="target must hold tokens 0 to 7, got -1 to -1"):
+        model(source, torch.full_like(target, -1))
+    with pytest.raises(TypeError, match=r"source must hold integers, got torch.float64"):
+        model(source.double(), target)
+    with pytest.raises(ValueError, match=r"target must hold at least one token.* \(3, 0\)"):
+        model(source, target[:, :0])
+    with pytest.raises(ValueError, match="steps must lie in 0 to 6, got 7"):
+        model.generate(source, start=1, steps=7)
+
+
+def test_bad_sizes_are_named():
+    with pytest.raises(ValueError, match="num_layers must be at least 1, got 0"):
+        Seq2SeqConfig(9, 7, 5, 4, num_layers=0)
+    with pytest.raises(TypeError, match="max_source must be an integer, got float"):
+        Seq2SeqConfig(9, 7, 5.0, 4)

@@ -50,3 +50,10 @@ def test_the_convolutional_net_is_as_large_as_the_transformer():
 def test_an_unknown_kind_is_named():
     with pytest.raises(ValueError, match=r"kind must be one of .*pairwise.* got 'dense'"):
         WindowNet("dense")
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 9, 9), (2, 3, 8, 8), (1, 8, 8)], ids=str)
+def test_another_picture_is_refused(shape):
+    for model in (WindowNet("convolution"), ConvNet()):
+        with pytest.raises(ValueError, match=r"\(B, 1, 8, 8\), got"):
+            model(torch.zeros(shape))

@@ -62,6 +62,10 @@ def test_strange_dates_are_named():
         dates.read(["7 mart 2019 г."])
     with pytest.raises(ValueError, match=r"at most 18 characters.*it has 24"):
         dates.read(["30 November 2019 2019 19"])
+    with pytest.raises(TypeError, match="a list of dates, got the single text '7 mars 2019'"):
+        dates.read("7 mars 2019")
+    with pytest.raises(ValueError, match=r"style must be one of .*'short'.* got 'huge'"):
+        dates.write(datetime.date(2019, 3, 7), "fr", "huge")
 
 
 def summary_by_rule(made, row):

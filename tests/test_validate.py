@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attncourse
+from attncourse import _validate
 from attncourse.rungs import LADDER
 
 
@@ -144,3 +145,15 @@ def test_the_lowest_number_is_a_number_and_only_minus_infinity_hides():
     np.testing.assert_array_equal(out, [[2.0]])
     out = attncourse.attention(ones(1, 1), ones(2, 1), value, attn_mask=np.full((1, 2), -np.inf))
     np.testing.assert_array_equal(out, [[0.0]])
+
+
+def test_token_numbers_are_checked():
+    _validate.tokens("ids", np.array([[0, 4]]), 5)
+    with pytest.raises(TypeError, match="ids must hold integers, got float64"):
+        _validate.tokens("ids", np.zeros((1, 2)), 5)
+    with pytest.raises(TypeError, match="ids must hold integers, got bool"):
+        _validate.tokens("ids", np.array([True]), 5)
+    with pytest.raises(ValueError, match=r"at least one token, got shape \(0, 2\)"):
+        _validate.tokens("ids", np.zeros((0, 2), int), 5)
+    with pytest.raises(ValueError, match="ids must hold tokens 0 to 4, got -1 to 5"):
+        _validate.tokens("ids", np.array([-1, 5]), 5)

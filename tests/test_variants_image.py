@@ -237,3 +237,12 @@ def test_bad_input_is_named():
         image.PairwiseAttention(6, share=4)
     with pytest.raises(ValueError, match=r"\(C, size, size\), got \(2, 3, 5\)"):
         image.depthwise(torch.zeros(2, 3, 5))
+    with pytest.raises(ValueError, match="share must be at least 1, got 0"):
+        image.PatchwiseAttention(6, share=0)
+    with pytest.raises(ValueError, match="hidden must be at least 1, got 0"):
+        image.PairwiseAttention(6, hidden=0)
+
+
+@pytest.mark.parametrize("kind", [image.PairwiseAttention, image.PatchwiseAttention])
+def test_no_picture_gives_no_picture(kind):
+    assert layer(kind)(picture(batch=0)).shape == (0, CHANNELS, HEIGHT, WIDTH)

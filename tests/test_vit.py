@@ -199,3 +199,15 @@ def test_bad_input_is_named():
         vit.patchify(pictures(), 5)
     with pytest.raises(ValueError, match="8 positions of patches form no square grid"):
         resize_positions(torch.zeros(9, 2), 4)
+    with pytest.raises(ValueError, match="0 positions of patches form no square grid"):
+        resize_positions(torch.zeros(1, 2), 4)
+    with pytest.raises(ValueError, match="grid must be at least 1, got 0"):
+        resize_positions(torch.zeros(5, 2), 0)
+    with pytest.raises(ValueError, match="patch_size must be at least 1, got 0"):
+        ViTConfig(patch_size=0)
+    with pytest.raises(ValueError, match="size must be at least 1, got -2"):
+        vit.patchify(pictures(), -2)
+    with pytest.raises(TypeError, match=r"floating-point numbers, got torch.uint8"):
+        fresh()(pictures().byte())
+    with pytest.raises(ValueError, match="at least one picture, got none"):
+        fresh()(pictures()[:0])

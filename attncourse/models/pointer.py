@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from attncourse._validate import tokens as check_tokens
 from attncourse.layers import EncoderBlock, make_norm
 
 
@@ -54,6 +55,7 @@ class Pointer(nn.Module):
                 f"words must have shape (B, n, words) with n at most {len(self.position)}, "
                 f"got {tuple(words.shape)}"
             )
+        check_tokens("words", words, self.embed.num_embeddings)
         there = (words != 0).unsqueeze(-1)  # (B, n, words, 1)
         total = (self.embed(words) * there).sum(2)  # (B, n, d_model)
         x = total / there.sum(2).clamp(min=1) ** 0.5 + self.position[: words.shape[1]]

@@ -9,11 +9,13 @@ Left out: a cache while writing, beam search, sharing embeddings between the two
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
 
+from attncourse._validate import tokens as check_tokens
+from attncourse._validate import whole
 from attncourse.layers import DecoderBlock, EncoderBlock, attention_weights, make_norm
 
 __all__ = ["PAD", "Seq2Seq", "Seq2SeqConfig"]
@@ -49,6 +51,12 @@ class Seq2SeqConfig:
     d_ff: int = 128
     num_layers: int = 1
     causal: bool = True
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            size = getattr(self, field.name)
+            if field.name != "causal" and whole(field.name, size) < 1:
+                raise ValueError(f"{field.name} must be at least 1, got {size}")
 
 
 class Seq2Seq(nn.Module):
@@ -128,13 +136,15 @@ class Seq2Seq(nn.Module):
         start : int
             The token that every target begins with.
         steps : int
-            How many tokens to write.
+            How many tokens to write, at most `max_target`.
 
         Returns
         -------
         Tensor of int64, shape (B, steps)
             Without the start token.
         """
+        if not 0 <= whole("steps", steps) <= self.config.max_target:
+            raise ValueError(f"steps must lie in 0 to {self.config.max_target}, got {steps}")
         memory = self.encode(source)
         written = torch.full_like(source[:, :1], start)  # (B, 1)
         for _ in range(steps):
@@ -172,6 +182,7 @@ def _embed(tokens: Tensor, table: nn.Embedding, position: nn.Embedding, name: st
             f"{name} must have shape (B, n) with n at most {position.num_embeddings}, "
             f"got {tuple(tokens.shape)}"
         )
+    check_tokens(name, tokens, table.num_embeddings)
     return table(tokens) + position.weight[: tokens.shape[1]]
 
 

@@ -78,7 +78,14 @@ class WindowNet(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Turn pictures (B, 1, 8, 8) into scores (B, num_classes)."""
+        _check(pictures)
         return self.answer(self.blocks(self.embed(pictures)).flatten(1))
+
+
+def _check(pictures: Tensor) -> None:
+    """Both halvings are counted on: another size would be cut off in silence."""
+    if pictures.ndim != 4 or pictures.shape[1:] != (1, 8, 8):
+        raise ValueError(f"pictures must have shape (B, 1, 8, 8), got {tuple(pictures.shape)}")
 
 
 def _mixer(kind: str, channels: int, inner: int) -> nn.Module:
@@ -112,3 +119,8 @@ class ConvNet(nn.Sequential):
             nn.Flatten(),
             nn.Linear(4 * channels, num_classes),
         )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Turn pictures (B, 1, 8, 8) into scores (B, num_classes)."""
+        _check(input)
+        return super().forward(input)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from attncourse._validate import is_float, whole
 from attncourse.layers import EncoderBlock, attention_weights, make_norm
 
 __all__ = ["ViT", "ViTConfig", "patchify", "resize_positions"]
@@ -59,6 +60,11 @@ class ViTConfig:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
+        least = {"image_size": 1, "patch_size": 1, "channels": 1, "class_tokens": 0}
+        for name, smallest in least.items():
+            if whole(name, getattr(self, name)) < smallest:
+                came = getattr(self, name)
+                raise ValueError(f"{name} must be at least {smallest}, got {came}")
         if self.image_size % self.patch_size:
             raise ValueError(
                 f"image_size is {self.image_size}, patch_size {self.patch_size}; "
@@ -95,6 +101,8 @@ def patchify(pictures: Tensor, size: int) -> Tensor:
     >>> patchify(torch.arange(16).view(1, 1, 4, 4), 2)[0, 1].tolist()
     [2, 3, 6, 7]
     """
+    if whole("size", size) < 1:
+        raise ValueError(f"size must be at least 1, got {size}")
     if pictures.ndim != 4 or pictures.shape[2] % size or pictures.shape[3] % size:
         raise ValueError(
             f"pictures must have shape (B, C, height, width), both multiples of {size}, "
@@ -126,7 +134,9 @@ def resize_positions(positions: Tensor, grid: int, class_tokens: int = 1) -> Ten
     """
     kept, patches = positions[:class_tokens], positions[class_tokens:]
     old = round(len(patches) ** 0.5)
-    if old * old != len(patches):
+    if whole("grid", grid) < 1:
+        raise ValueError(f"grid must be at least 1, got {grid}")
+    if not len(patches) or old * old != len(patches):
         raise ValueError(f"{len(patches)} positions of patches form no square grid")
     plane = patches.T.reshape(1, -1, old, old)  # (1, d_model, old, old)
     plane = nn.functional.interpolate(plane, (grid, grid), mode="bicubic", align_corners=False)
@@ -169,6 +179,10 @@ class ViT(nn.Module):
                 f"pictures must have shape (B, {self.config.channels}, {side}, {side}), "
                 f"got {tuple(pictures.shape)}"
             )
+        if not is_float(pictures):
+            raise TypeError(f"pictures must hold floating-point numbers, got {pictures.dtype}")
+        if not len(pictures):
+            raise ValueError("pictures must hold at least one picture, got none")
         patches = self.embed(patchify(pictures, self.config.patch_size))  # (B, n, d_model)
         first = self.class_token.expand(len(pictures), -1, -1)
         return torch.cat([first, patches], dim=1) + self.position

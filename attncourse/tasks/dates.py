@@ -28,6 +28,7 @@ __all__ = [
     "write",
 ]
 
+LENGTHS = ("short", "medium", "long", "full")
 STYLES = (
     ("en_US", "long"),
     ("en_US", "medium"),
@@ -46,13 +47,15 @@ LONGEST = 18
 
 
 def write(day: datetime.date, locale: str, style: str) -> str:
-    """Write a day as people do in a locale, in CLDR's style "medium" or "long".
+    """Write a day as people do in a locale, in CLDR's style: short, medium, long or full.
 
     Examples
     --------
     >>> write(datetime.date(2019, 3, 7), "fr", "long")
     '7 mars 2019'
     """
+    if style not in LENGTHS:
+        raise ValueError(f"style must be one of {LENGTHS}, got {style!r}")
     try:
         from babel.dates import format_date
     except ImportError as error:
@@ -85,9 +88,13 @@ def read(texts: Sequence[str]) -> torch.Tensor:
 
     Raises
     ------
+    TypeError
+        For a single text in place of a list.
     ValueError
         For a longer text, or a character that no style uses.
     """
+    if isinstance(texts, str):
+        raise TypeError(f"texts must be a list of dates, got the single text {texts!r}")
     number = {character: i for i, character in enumerate(source_alphabet())}
     source = torch.zeros(len(texts), LONGEST, dtype=torch.int64)
     for row, text in enumerate(texts):

@@ -96,6 +96,10 @@ class _WindowAttention(nn.Module):
     ) -> None:
         super().__init__()
         values = channels if values is None else values
+        sizes = {"channels": channels, "hidden": hidden, "values": values, "share": share}
+        for name, number in sizes.items():
+            if whole(name, number) < 1:
+                raise ValueError(f"{name} must be at least 1, got {number}")
         if values % share:
             raise ValueError(f"share = {share} must divide the {values} value channels")
         _check_size(size)
@@ -112,7 +116,7 @@ class _WindowAttention(nn.Module):
         weights = self.weights(x)  # (B, N, K, values / share)
         value = footprint(self.to_value(x), self.size)  # (B, N, K, values)
         out = _add_up(weights, value)  # (B, N, values)
-        return out.mT.reshape(x.shape[0], -1, *x.shape[2:])
+        return out.mT.unflatten(2, x.shape[2:])
 
     def weights(self, x: torch.Tensor) -> torch.Tensor:
         """Compute the weights of every window, shape (B, N, K, values / share)."""

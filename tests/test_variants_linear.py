@@ -177,3 +177,40 @@ def test_what_does_not_fit_is_refused():
         linear.attention(q, k, v[:, :5])
     with pytest.raises(ValueError, match="newest token only"):
         linear.step(None, q, k, v)
+
+
+def test_wrong_options_and_states_are_refused():
+    q, k, v = inputs((2,), 6, 6, 3, 2)
+    with pytest.raises(TypeError, match=r"chunk must be an integer, got float"):
+        linear.attention(q, k, v, chunk=2.5)
+    with pytest.raises(TypeError, match="is_causal must be True or False, got str"):
+        linear.attention(q, k, v, is_causal="yes")
+    for form in (linear.parallel, linear.recurrent, linear.chunked):
+        with pytest.raises(ValueError, match="as many queries as keys, got 3 and 6"):
+            form(q[:, :3], k, v, is_causal=True)
+    newest = (q[:, -1:], k, v)
+    with pytest.raises(ValueError, match="at least the newest token"):
+        linear.step(None, q[:, -1:], k[:, :0], v[:, :0])
+    with pytest.raises(TypeError, match="state must be a State or None, got tuple"):
+        linear.step((k, v), *newest)
+    others = {"batch": inputs((3,), 6, 6, 3, 2), "one": inputs((1,), 6, 6, 3, 2)}
+    for _, wide, values in others.values():
+        with pytest.raises(ValueError, match=r"state.pairs must be \(2, 3, 2\)"):
+            linear.step(linear.empty_state(wide, values), *newest)
+    with pytest.raises(ValueError, match=r"torch.float64, for these tokens; got .*float32"):
+        linear.step(linear.empty_state(k.float(), v.float()), *newest)
+
+
+def test_a_numpy_integer_is_a_chunk():
+    q, k, v = inputs((2,), 6, 6, 3, 2)
+    out = linear.attention(q, k, v, is_causal=True, chunk=np.int64(4))
+    torch.testing.assert_close(out, linear.attention(q, k, v, is_causal=True, chunk=4))
+
+
+def test_a_factor_hardly_sharpens_but_separate_features_do():
+    key = torch.randn(1, 64, 16, generator=torch.Generator().manual_seed(0))
+    see = torch.eye(64)[None]
+    assert linear.attention(50 * key[:, :1], 50 * key, see)[0, 0, 0] < 0.2
+    apart = 20 * (2 * torch.eye(16) - 1)  # each key has one feature of its own
+    weights = linear.attention(apart, apart, torch.eye(16))
+    assert weights.diagonal().min() > 0.999

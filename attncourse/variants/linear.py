@@ -6,7 +6,7 @@ in three ways: `parallel` builds all pairs, `recurrent` reads token by token and
 matrix, `chunked` does pairs inside a chunk and the matrix between chunks.
 
 Left out: masks other than causal, grouped heads, dropout, and feature maps that approximate
-softmax. These weights do not: phi(q)·phi(k) cannot be as sharp as an exponential.
+softmax. These weights do not: multiplying q or k by a factor hardly makes them sharper.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def attention(
     Scores are not scaled: a factor on q would not make the weights sharper, as it does under
     an exponential. **Source:** Katharopoulos et al. 2020, section 3.2 (arXiv:2006.16236).
     """
-    q, k, v = _prepared(query, key, value, is_causal)
+    _validate.options(is_causal=is_causal)
+    q, k, v = _prepared(query, key, value)
     if form == "chunked":
         out = chunked(q, k, v, is_causal=is_causal, chunk=chunk)
     elif form in ("parallel", "recurrent"):
@@ -134,6 +135,7 @@ def parallel(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) -> Ten
     """
     weights = feature_map(q) @ feature_map(k).mT  # (..., L, S)
     if is_causal:
+        _check_lengths(q, k)
         weights = weights.tril()
     return _divided(weights @ v, weights.sum(-1, keepdim=True))
 
@@ -151,6 +153,7 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) -> Te
     state = empty_state(k, v)
     if not is_causal:
         return read(q, add(state, k, v))
+    _check_lengths(q, k)
     outs = []
     for i in range(q.shape[-2]):
         here = slice(i, i + 1)
@@ -171,11 +174,13 @@ def chunked(
     2·n·(chunk + 2·E)·Ev FLOPs and more, linear in n; `chunk`² weights in memory. A chunk of
     1 is the recurrent form, a chunk of n the parallel one.
     """
-    if _validate.whole("chunk", chunk) < 1:
+    chunk = _validate.whole("chunk", chunk)
+    if chunk < 1:
         raise ValueError(f"chunk must be at least 1, got {chunk}")
     state = empty_state(k, v)
     if not is_causal:
         return read(q, add(state, k, v))
+    _check_lengths(q, k)
     outs = []
     for q_c, k_c, v_c in zip(*(x.split(chunk, dim=-2) for x in (q, k, v)), strict=True):
         q_c, k_c = feature_map(q_c), feature_map(k_c)  # (..., c, E)
@@ -225,29 +230,53 @@ def step(state: State | None, query: Tensor, key: Tensor, value: Tensor) -> tupl
         Of the same size as before.
     out : Tensor, shape (..., H, 1, Ev)
         What causal `attention` gives in its last row.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For shapes or types that do not fit each other, or a state of other sizes.
     """
     if query.shape[-2] != 1:
         raise ValueError(f"query must hold the newest token only, got shape {tuple(query.shape)}")
-    q, k, v = _prepared(query, key, value, is_causal=False)
-    state = add(empty_state(k, v) if state is None else state, k, v)
+    q, k, v = _prepared(query, key, value)
+    if k.shape[-2] == 0:
+        raise ValueError("key must hold at least the newest token, got none")
+    if state is None:
+        state = empty_state(k, v)
+    _check_state(state, empty_state(k, v))
+    state = add(state, k, v)
     return state, read(q, state).to(query.dtype)
 
 
-def _prepared(
-    query: Tensor, key: Tensor, value: Tensor, is_causal: bool
-) -> tuple[Tensor, Tensor, Tensor]:
+def _prepared(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Check the inputs, and return them in a type wide enough to add up in."""
     if _validate.library_of(query, key, value) is not torch:
         raise TypeError("linear attention takes torch tensors, got arrays; use torch.from_numpy")
     _validate.dtypes(query, key, value)
     _validate.shapes(query, key, value, False)
-    if is_causal and query.shape[-2] != key.shape[-2]:
-        raise ValueError(
-            f"is_causal needs as many queries as keys, got {query.shape[-2]} and {key.shape[-2]}; "
-            "with a cache, use step"
-        )
     wide = torch.promote_types(query.dtype, torch.float32)
     return query.to(wide), key.to(wide), value.to(wide)
+
+
+def _check_lengths(q: Tensor, k: Tensor) -> None:
+    """Check that query i stands at key i, as a causal mask supposes."""
+    if q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"is_causal needs as many queries as keys, got {q.shape[-2]} and {k.shape[-2]}; "
+            "with a cache, use step"
+        )
+
+
+def _check_state(state: State, wanted: State) -> None:
+    """Check that a state is one, and of the sizes and type that these tokens make."""
+    if not isinstance(state, State):
+        raise TypeError(f"state must be a State or None, got {type(state).__name__}")
+    for name, there, fits in zip(State._fields, state, wanted, strict=True):
+        if (there.shape, there.dtype) != (fits.shape, fits.dtype):
+            raise ValueError(
+                f"state.{name} must be {tuple(fits.shape)}, {fits.dtype}, for these tokens; "
+                f"got {tuple(there.shape)}, {there.dtype}"
+            )
 
 
 def _divided(mixed: Tensor, total: Tensor) -> Tensor:

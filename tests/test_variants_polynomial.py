@@ -127,3 +127,31 @@ def test_what_does_not_fit_is_refused():
         polynomial.attention(q, k, v[:, :6])
     with pytest.raises(ValueError, match="query is 3 wide"):
         polynomial.weights(q[..., :3], k)
+
+
+def test_wrong_coefficients_types_and_masks_are_refused():
+    q, k, v = inputs(2)
+    for bad in (float("nan"), float("inf"), torch.tensor(torch.nan)):
+        with pytest.raises(ValueError, match="coefficient must be finite, got"):
+            polynomial.attention(q, k, v, coefficient=bad)
+    with pytest.raises(TypeError, match="coefficient must be a number, got str"):
+        polynomial.attention(q, k, v, coefficient="x")
+    with pytest.raises(ValueError, match=r"one number, got a tensor of shape \(3,\)"):
+        polynomial.attention(q, k, v, coefficient=torch.ones(3))
+    with pytest.raises(TypeError, match="share one dtype"):
+        polynomial.weights(q, k.float())
+    with pytest.raises(TypeError, match="tensor or array, got str"):
+        polynomial.attention(q, k, v, "causal")
+    with pytest.raises(TypeError, match="got NoneType"):
+        polynomial.attention(None, k, v)
+    with pytest.raises(TypeError, match="is_causal must be True or False, got str"):
+        polynomial.attention(q, k, v, is_causal="no")
+
+
+def test_a_coefficient_may_be_learned():
+    q, k, v = inputs(2)
+    learned = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    out = polynomial.attention(q, k, v, coefficient=learned)
+    torch.testing.assert_close(out, polynomial.attention(q, k, v, coefficient=0.5))
+    out.sum().backward()
+    torch.testing.assert_close(learned.grad, 2 * out.sum().detach())

@@ -159,3 +159,24 @@ def test_what_does_not_fit_is_refused():
         sparse.layout(4, window=0.5)
     with pytest.raises(ValueError, match=r"boolean matrix \(n, n\), got float64"):
         sparse.hops(np.eye(3))
+
+
+def test_wrong_kinds_are_refused():
+    q, k, v = inputs(2, seq_len=12)
+    with pytest.raises(TypeError, match="layout must be a NumPy array, got list"):
+        sparse.attention(q, k, v, sparse.layout(3).tolist(), block_size=4)
+    with pytest.raises(TypeError, match="layout must be a NumPy array, got Tensor"):
+        sparse.expand(torch.from_numpy(sparse.layout(3)), 4, 12)
+    with pytest.raises(TypeError, match="takes torch tensors, got arrays"):
+        sparse.attention(q.numpy(), k.numpy(), v.numpy(), sparse.layout(3), block_size=4)
+    with pytest.raises(TypeError, match="got NoneType"):
+        sparse.attention(None, k, v, sparse.layout(3), block_size=4)
+    with pytest.raises(TypeError, match="share one dtype"):
+        sparse.attention(q, k.float(), v, sparse.layout(3), block_size=4)
+    for call in (
+        lambda: sparse.layout(3, is_causal="yes"),
+        lambda: sparse.expand(sparse.layout(3), 4, 12, is_causal="yes"),
+        lambda: sparse.attention(q, k, v, sparse.layout(3), block_size=4, is_causal="yes"),
+    ):
+        with pytest.raises(TypeError, match="is_causal must be True or False, got str"):
+            call()

@@ -9,8 +9,11 @@ allow by expanding it: this builds the matrix of all pairs.
 
 from __future__ import annotations
 
+import math
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,7 +29,7 @@ def attention(
     attn_mask: Any = None,
     *,
     power: int = 3,
-    coefficient: float | None = None,
+    coefficient: float | Tensor | None = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
@@ -40,8 +43,9 @@ def attention(
         True = attend. A number cannot hide a key here, so masks of numbers are refused.
     power : int, default 3
         p, at least 1, applied to each score by itself.
-    coefficient : float, optional
-        k. By default 1/sqrt(m) in a row that sees m keys, so 1/sqrt(S) without a mask.
+    coefficient : float or Tensor of one number, optional
+        k, finite; a tensor may be learned. By default 1/sqrt(m) in a row that sees m keys, so
+        1/sqrt(S) without a mask.
     is_causal : bool, default False
         Hide later keys; query 0 is pinned to key 0.
     scale : float, optional
@@ -59,6 +63,8 @@ def attention(
     ours: the default k counts the keys of each row, so that a causal output does not depend
     on how many tokens follow.
     """
+    if _validate.library_of(query, key, value) is not torch:
+        raise TypeError("polynomial attention takes tensors, got arrays; use torch.from_numpy")
     _validate.shapes(query, key, value, False)
     _validate.dtypes(query, key, value)
     how: dict[str, Any] = {"power": power, "coefficient": coefficient}
@@ -72,7 +78,7 @@ def weights(
     attn_mask: Any = None,
     *,
     power: int = 3,
-    coefficient: float | None = None,
+    coefficient: float | Tensor | None = None,
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
@@ -91,15 +97,17 @@ def weights(
     Raises
     ------
     ValueError, TypeError
-        For a power below 1 or not whole, a mask that is not boolean or does not fit, or
-        shapes and types that do not fit each other.
+        For a power below 1 or not whole, a coefficient that is not one finite number, a mask
+        that is not boolean or does not fit, or shapes and types that do not fit each other.
     """
     if _validate.library_of(query, key) is not torch:
         raise TypeError("polynomial attention takes tensors, got arrays; use torch.from_numpy")
     if _validate.whole("power", power) < 1:
         raise ValueError(f"power must be at least 1, got {power}")
     _validate.options(is_causal=is_causal, scale=scale)
+    _check_coefficient(coefficient)
     _validate.shapes(query, key, key, False)
+    _validate.dtypes(query, key, key)
     wide = torch.promote_types(query.dtype, torch.float32)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = scale * (query.to(wide) @ key.to(wide).mT)  # (..., L, S)
@@ -112,12 +120,29 @@ def weights(
     return scores.masked_fill(~allowed, 0.0)
 
 
+def _check_coefficient(coefficient: Any) -> None:
+    """Check that k is one finite number, or not given."""
+    if coefficient is None:
+        return
+    if isinstance(coefficient, bool) or not isinstance(coefficient, (Real, Tensor)):
+        raise TypeError(f"coefficient must be a number, got {type(coefficient).__name__}")
+    if isinstance(coefficient, Tensor):
+        if coefficient.numel() != 1:
+            shape = tuple(coefficient.shape)
+            raise ValueError(f"coefficient must be one number, got a tensor of shape {shape}")
+        coefficient = coefficient.item()
+    if not math.isfinite(coefficient):
+        raise ValueError(f"coefficient must be finite, got {coefficient}")
+
+
 def _allowed(scores: Tensor, attn_mask: Any, is_causal: bool) -> Tensor:
     """Combine the masks to a boolean one that broadcasts to the scores, True = attend."""
     allowed = scores.new_ones(scores.shape[-2:], dtype=torch.bool)  # (L, S)
     if is_causal:
         allowed = torch.from_numpy(masks.causal(*scores.shape[-2:])).to(scores.device)
     if attn_mask is not None:
+        if not isinstance(attn_mask, (Tensor, np.ndarray)):
+            raise TypeError(f"attn_mask must be a tensor or array, got {type(attn_mask).__name__}")
         mask = torch.as_tensor(attn_mask, device=scores.device)
         if mask.dtype != torch.bool:
             raise TypeError(f"attn_mask must be boolean, True = attend; got {mask.dtype}")

@@ -76,6 +76,7 @@ def layout(
     for name, count in ({"num_blocks": num_blocks} | counts).items():
         if _validate.whole(name, count) < 0:
             raise ValueError(f"{name} must not be negative, got {count}")
+    _validate.options(is_causal=is_causal)
     i, j = np.indices((num_blocks, num_blocks))
     meets = (abs(i - j) <= window) | (np.minimum(i, j) < num_global)
     candidates = ~meets & (j <= i) if is_causal else ~meets
@@ -106,6 +107,7 @@ def expand(
         True = attend.
     """
     _fits(meets, block_size, seq_len)
+    _validate.options(is_causal=is_causal)
     of = np.arange(seq_len) // block_size
     allowed = meets[of[:, None], of]
     return np.tril(allowed) if is_causal else allowed
@@ -146,6 +148,7 @@ def attention(
     meet equally many go to the ladder together, as one batch.
     """
     _check(query, key, value, meets, block_size)
+    _validate.options(is_causal=is_causal, scale=scale)
     out = query.new_zeros(*query.shape[:-1], value.shape[-1])
     for rows, cols in _batches(meets, block_size, query):
         q = query[..., rows, :]  # (..., H, r, l, E)
@@ -226,11 +229,14 @@ def hops(allowed: Any) -> np.ndarray:
 
 def _check(query: Tensor, key: Tensor, value: Tensor, meets: np.ndarray, block_size: int) -> None:
     """Check that the tensors are self-attention's, and that the layout fits them."""
+    if _validate.library_of(query, key, value) is not torch:
+        raise TypeError("sparse attention takes torch tensors, got arrays; use torch.from_numpy")
     if query.ndim < 3 or query.shape[-2] != key.shape[-2]:
         raise ValueError(
             f"wanted query and key of one length, (..., H, n, E); got shapes "
             f"{tuple(query.shape)} and {tuple(key.shape)}"
         )
+    _validate.dtypes(query, key, value)
     _validate.shapes(query, key, value, False)
     _fits(meets, block_size, query.shape[-2])
 
@@ -239,6 +245,8 @@ def _fits(meets: np.ndarray, block_size: int, seq_len: int) -> None:
     """Check that a layout is one, and that it has a row for each block."""
     if _validate.whole("block_size", block_size) < 1:
         raise ValueError(f"block_size must be at least 1, got {block_size}")
+    if not isinstance(meets, np.ndarray):
+        raise TypeError(f"a layout must be a NumPy array, got {type(meets).__name__}")
     wanted = -(-_validate.whole("seq_len", seq_len) // block_size)
     if meets.dtype != bool or meets.shape != (wanted, wanted):
         raise ValueError(

@@ -88,3 +88,19 @@ def test_what_does_not_fit_is_refused():
         make(read="first")
     with pytest.raises(ValueError, match=r"shape \(5, 8\), wanted .* \(6, 8\)"):
         make()(TOKENS[:, :5])
+
+
+@pytest.mark.parametrize("name", ["num_heads", "depth", "seq_len", "num_answers"])
+def test_counts_start_at_one(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        make(**{name: 0})
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got float"):
+        make(**{name: 2.0})
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 4), (1, 4, 4), (1, 1, 4, 5), (1, 1, 3, 4)], ids=str)
+def test_patches_drop_no_pixel(shape):
+    with pytest.raises(ValueError, match=r"both sides multiples of 2; got shape"):
+        Patches(2, 4)(torch.zeros(shape))
+    with pytest.raises(ValueError, match="side must be at least 1, got 0"):
+        Patches(0, 4)

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from attncourse import _validate
+
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 READ = ("mean", "last", "each")
 
@@ -37,6 +39,7 @@ class MixerBlock(nn.Module):
         self, attend: Attend, d_model: int, num_heads: int, *, normalise: bool = True
     ) -> None:
         super().__init__()
+        _at_least_one(d_model=d_model, num_heads=num_heads)
         if d_model % num_heads:
             raise ValueError(f"d_model is {d_model}: it must be a multiple of {num_heads} heads")
         self.attend, self.num_heads = attend, num_heads
@@ -73,10 +76,21 @@ class Patches(nn.Module):
 
     def __init__(self, side: int, d_model: int) -> None:
         super().__init__()
+        _at_least_one(side=side, d_model=d_model)
+        self.side = side
         self.cut, self.map = nn.Unfold(side, stride=side), nn.Linear(side**2, d_model)
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Turn grey pictures (B, 1, height, width) into tokens (B, n, d_model)."""
+        if (
+            pictures.ndim != 4
+            or pictures.shape[1] != 1
+            or any(pixels % self.side for pixels in pictures.shape[2:])
+        ):
+            raise ValueError(
+                f"wanted grey pictures (B, 1, height, width), both sides multiples of "
+                f"{self.side}; got shape {tuple(pictures.shape)}"
+            )
         return self.map(self.cut(pictures).mT)
 
 
@@ -117,6 +131,7 @@ class Mixer(nn.Module):
         super().__init__()
         if read not in READ:
             raise ValueError(f"read must be one of {READ}, got {read!r}")
+        _at_least_one(seq_len=seq_len, num_answers=num_answers, depth=depth)
         self.read, self.embed = read, embed
         self.places = nn.Parameter(0.2 * torch.randn(seq_len, d_model))
         self.blocks = nn.Sequential(
@@ -137,6 +152,12 @@ class Mixer(nn.Module):
         if self.read != "each":
             x = x.mean(dim=1) if self.read == "mean" else x[:, -1]
         return self.answer(x)
+
+
+def _at_least_one(**counts: int) -> None:
+    for name, count in counts.items():
+        if _validate.whole(name, count) < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 def _norm(d_model: int, normalise: bool) -> nn.Module:

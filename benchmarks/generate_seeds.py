@@ -1,7 +1,7 @@
 """Train the models of chapter 08 on several seeds and measure what the chapter asserts.
 
 For each seed: the loss of the small GPT on unseen text, its loss against the context it is shown
-(and with a foreign context before the last eight characters), how many real and how many different
+(and with a foreign context before the last four characters), how many real and how many different
 words each way to choose writes, and how often a planted fact is recalled from each distance.
 Writes benchmarks/results/generate_seeds.json.
 
@@ -50,7 +50,7 @@ def writer(docs, seed):
 def nats_by_context(docs, model):
     pieces = docs.held_out.unfold(0, 129, 61)
     foreign = pieces[:, :128].roll(1, dims=0)
-    foreign[:, -8:] = pieces[:, 120:128]
+    foreign[:, -4:] = pieces[:, 124:128]
     contexts = [pieces[:, 128 - size : 128] for size in CONTEXTS] + [foreign]
     with torch.no_grad():
         return [
@@ -137,7 +137,7 @@ def main():
     for seed in range(chosen.seeds):
         results["runs"].append(one_seed(docs, seed))
         print(json.dumps(results["runs"][-1]), file=sys.stderr)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -121,7 +121,8 @@ def fill(
                     f"tensor {name!r} has shape {tuple(found[name].shape)}; its part for "
                     f"{ours!r} is {tuple(part.shape)}, wanted {tuple(wanted.shape)}"
                 )
-            given[ours] = part.to(dtype).contiguous()
+            # A copy: the file may change later, and numbers at odd addresses are read slowly.
+            given[ours] = part.to(dtype, copy=True, memory_format=torch.contiguous_format)
     if waiting:
         raise ValueError(f"the key map has nothing for the parameters {sorted(waiting)}")
     _assign(model, given)

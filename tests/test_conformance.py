@@ -177,6 +177,16 @@ def test_a_warning_fails_only_a_strict_run():
 
 
 # What a run says.
+@pytest.mark.parametrize(
+    ("result", "kind"), [(None, "NoneType"), ([[1.0]], "list"), ("out", "str")], ids=str
+)
+def test_a_result_that_is_no_array_is_named(result, kind):
+    report = conformance.run(lambda query, key, value: result, only="exact")
+    assert len(report.failed) > 2
+    for outcome in report.failed:
+        assert (outcome.what, outcome.wanted, outcome.came) == ("out", "ndarray", kind)
+
+
 def test_a_failed_case_names_wanted_came_and_the_largest_error():
     def doubled(query, key, value):
         return 2 * textbook(query, key, value)

@@ -237,7 +237,7 @@ def main():
     for seed in range(chosen.seeds):
         results["runs"].append(one_seed(seed))
         print(json.dumps(results["runs"][-1]), file=sys.stderr, flush=True)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def main():
     for seed in range(chosen.seeds):
         results["encoder"].append(encoder(training, testing, seed))
         print(f"encoder, seed {seed}: {results['encoder'][-1]:.3f}", file=sys.stderr)
-    RESULT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        RESULT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

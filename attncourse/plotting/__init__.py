@@ -5,14 +5,14 @@ Importing this package sets the style. It needs the `plot` extra and is never im
 (from `panels`) to draw several side by side.
 
 `style` holds the colours and the frame of a figure, `lines` the figures whose height is a
-number, `grids` the figures of a matrix, `pictures` what the camera saw, `roofline` what a
+number, `grids` the figures of a matrix, `pictures` what the camera saw, `roof` what a
 machine can do.
 """
 
 from attncourse.plotting.grids import mask, signed, weights
 from attncourse.plotting.lines import bars, histogram, line, points
 from attncourse.plotting.pictures import picture
-from attncourse.plotting.roofline import roofline
+from attncourse.plotting.roof import roofline
 from attncourse.plotting.style import (
     BLUE,
     GREEN,

@@ -171,7 +171,7 @@ def chunked(
 
     Notes
     -----
-    2·n·(chunk + 2·E)·Ev FLOPs and more, linear in n; `chunk`² weights in memory. A chunk of
+    2·n·(chunk + 2·E)·Ev FLOPs and more, linear in n; chunk·chunk weights in memory. A chunk of
     1 is the recurrent form, a chunk of n the parallel one.
     """
     chunk = _validate.whole("chunk", chunk)

@@ -186,7 +186,30 @@ def test_impossible_sizes_are_named(options, message):
         MultiHeadAttention(D_MODEL, NUM_HEADS, **options)
 
 
+def test_tokens_of_another_shape_are_named():
+    layer, x = MultiHeadAttention(8, 2), torch.zeros(2, 5, 8)
+    with pytest.raises(ValueError, match=r"query must have shape .*tokens, 8\), got \(5, 8\)"):
+        layer(x[0])
+    with pytest.raises(ValueError, match=r"key must have shape .*tokens, 8\), got \(2, 5, 7\)"):
+        layer(x, x[..., :7])
+    with pytest.raises(ValueError, match=r"value must have shape .*got \(2, 5, 6\)"):
+        layer(x, x, x[..., :6])
+
+
 def test_a_width_that_does_not_divide_is_named():
+    for name, sizes in {
+        "d_model": (0, 4),
+        "num_heads": (24, 0),
+        "num_kv_heads": (24, 4, 0),
+        "head_dim": (24, 4, None, 0),
+    }.items():
+        options = dict(
+            zip(("d_model", "num_heads", "num_kv_heads", "head_dim"), sizes, strict=False)
+        )
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+            MultiHeadAttention(**options)
+    with pytest.raises(TypeError, match="num_heads must be an integer, got float"):
+        MultiHeadAttention(24, 2.0)
     with pytest.raises(ValueError, match="24 must be a multiple of 5, or give head_dim"):
         MultiHeadAttention(D_MODEL, 5)
 

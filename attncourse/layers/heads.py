@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attncourse._validate import whole
 from attncourse.decode import decode
 from attncourse.kv_cache import KVCache
 from attncourse.layers.rotary import check_pairing, turn
@@ -49,7 +50,7 @@ class MultiHeadAttention(nn.Module):
     Raises
     ------
     ValueError
-        When the head counts or the widths do not divide.
+        When the head counts or the widths do not divide, or one of them is below 1.
 
     Notes
     -----
@@ -73,13 +74,15 @@ class MultiHeadAttention(nn.Module):
         rung: str = "auto",
     ) -> None:
         super().__init__()
-        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads or num_heads
-        self.head_dim = head_dim or d_model // num_heads
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        self.num_heads, self.num_kv_heads = num_heads, num_kv_heads
         self._check_sizes(d_model, head_dim)
+        self.head_dim = d_model // num_heads if head_dim is None else head_dim
         check_pairing(rotary, self.head_dim)
         self.rotary, self.rotary_base = rotary, rotary_base
         self.dropout, self.rung = dropout, rung
-        d_memory, d_kv = d_memory or d_model, self.num_kv_heads * self.head_dim
+        d_memory = d_model if d_memory is None else d_memory
+        d_kv = num_kv_heads * self.head_dim
         self.to_query = nn.Linear(d_model, num_heads * self.head_dim, bias)
         self.to_key = nn.Linear(d_memory, d_kv, bias)
         self.to_value = nn.Linear(d_memory, d_kv, bias)
@@ -87,6 +90,11 @@ class MultiHeadAttention(nn.Module):
         self.to_out = nn.Linear(num_heads * self.head_dim, d_model, out_bias)
 
     def _check_sizes(self, d_model: int, head_dim: int | None) -> None:
+        sizes = {"d_model": d_model, "num_heads": self.num_heads}
+        sizes |= {"num_kv_heads": self.num_kv_heads}
+        for name, size in (sizes if head_dim is None else sizes | {"head_dim": head_dim}).items():
+            if whole(name, size) < 1:
+                raise ValueError(f"{name} must be at least 1, got {size}")
         if head_dim is None and d_model % self.num_heads:
             raise ValueError(
                 f"d_model is {d_model}, num_heads {self.num_heads}; {d_model} must be a multiple "
@@ -116,6 +124,9 @@ class MultiHeadAttention(nn.Module):
         """
         key = query if key is None else key
         value = key if value is None else value
+        _check_tokens("query", query, self.to_query)
+        _check_tokens("key", key, self.to_key)
+        _check_tokens("value", value, self.to_value)
         q = self._heads(self.to_query(query))  # (B, H, L, E)
         k, v = self._heads(self.to_key(key)), self._heads(self.to_value(value))  # (B, Hkv, S, E)
         if self.rotary and q.shape[2] == k.shape[2] == 1:  # while writing, every call counts
@@ -228,3 +239,10 @@ class MultiHeadAttention(nn.Module):
             return unfold(attention(fold(q, self.num_kv_heads), k, v), self.num_heads)
         options = {"attn_mask": attn_mask, "is_causal": True, "causal_align": "bottom_right"}
         return self._attend(q, k, v, {**options, **hiding})
+
+
+def _check_tokens(name: str, x: Tensor, linear: nn.Linear) -> None:
+    """Refuse what is no batch of sequences of tokens as wide as a map takes them."""
+    if x.ndim != 3 or x.shape[-1] != linear.in_features:
+        wanted = f"(batch, tokens, {linear.in_features})"
+        raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}")

@@ -148,8 +148,8 @@ def padding(lengths: Any, seq_len_kv: int) -> np.ndarray:
 
     Raises
     ------
-    ValueError
-        When a length lies outside 0 … S.
+    ValueError, TypeError
+        When a length lies outside 0 … S, or is no whole number.
 
     Examples
     --------
@@ -157,6 +157,7 @@ def padding(lengths: Any, seq_len_kv: int) -> np.ndarray:
     array([[1, 1, 1],
            [1, 0, 0]])
     """
+    whole("seq_len_kv", seq_len_kv)
     sizes = np.asarray(lengths)
     if sizes.size and not np.issubdtype(sizes.dtype, np.integer):
         raise TypeError(f"lengths must be integers, got {sizes.dtype}")
@@ -199,6 +200,7 @@ def block(seq_len_q: int, seq_len_kv: int | None = None, *, size: int) -> np.nda
     if whole("size", size) < 1:
         raise ValueError(f"size must be at least 1, got {size}")
     seq_len_kv = seq_len_q if seq_len_kv is None else seq_len_kv
+    _check_lengths(seq_len_q, seq_len_kv)
     return document(np.arange(seq_len_q) // size, np.arange(seq_len_kv) // size)
 
 
@@ -217,6 +219,11 @@ def document(ids_q: Any, ids_kv: Any = None) -> np.ndarray:
     ndarray of bool, shape (..., L, S)
         True = attend.
 
+    Raises
+    ------
+    ValueError, TypeError
+        When the numbers are no integers (a mask, for instance), or have no axis of positions.
+
     Examples
     --------
     >>> document([7, 7, 8]).astype(int)
@@ -226,13 +233,23 @@ def document(ids_q: Any, ids_kv: Any = None) -> np.ndarray:
     """
     ids_q = np.asarray(ids_q)
     ids_kv = ids_q if ids_kv is None else np.asarray(ids_kv)
+    for name, ids in (("ids_q", ids_q), ("ids_kv", ids_kv)):
+        if ids.size and not np.issubdtype(ids.dtype, np.integer):
+            raise TypeError(f"{name} must be integers, got {ids.dtype}")
+        if not ids.ndim:
+            raise ValueError(f"{name} must be one number a position, got the single number {ids}")
     return ids_q[..., :, None] == ids_kv[..., None, :]
 
 
 def _gap(seq_len_q: int, seq_len_kv: int | None, align: str) -> np.ndarray:
     """Return the position of each query minus that of each key, shape (L, S)."""
     seq_len_kv = seq_len_q if seq_len_kv is None else seq_len_kv
-    if min(whole("seq_len_q", seq_len_q), whole("seq_len_kv", seq_len_kv)) < 0:
-        raise ValueError(f"lengths must not be negative, got {seq_len_q} and {seq_len_kv}")
+    _check_lengths(seq_len_q, seq_len_kv)
     rows = np.arange(seq_len_q) + offset(seq_len_q, seq_len_kv, align)
     return rows[:, None] - np.arange(seq_len_kv)
+
+
+def _check_lengths(seq_len_q: int, seq_len_kv: int) -> None:
+    """Refuse what counts no positions."""
+    if min(whole("seq_len_q", seq_len_q), whole("seq_len_kv", seq_len_kv)) < 0:
+        raise ValueError(f"lengths must not be negative, got {seq_len_q} and {seq_len_kv}")

@@ -42,7 +42,7 @@ def test_documents_and_blocks_see_only_themselves():
         [False, True],
         [True, False],
     ]
-    assert masks.document(np.zeros((4, 5))).shape == (4, 5, 5)
+    assert masks.document(np.zeros((4, 5), dtype=int)).shape == (4, 5, 5)
     np.testing.assert_array_equal(masks.block(5, size=2), masks.document([0, 0, 1, 1, 2]))
 
 
@@ -62,6 +62,16 @@ def test_bad_arguments_are_named():
         masks.padding([4], 3)
     with pytest.raises(ValueError, match=r"one number a sequence, got shape \(1, 2\)"):
         masks.padding([[1, 2]], 3)
+    with pytest.raises(TypeError, match="seq_len_kv must be an integer, got float"):
+        masks.padding([1], 4.5)
+    with pytest.raises(ValueError, match="must not be negative, got -4 and -4"):
+        masks.block(-4, size=2)
+    with pytest.raises(TypeError, match="ids_q must be integers, got bool"):
+        masks.document(np.ones(3, dtype=bool))
+    with pytest.raises(TypeError, match="ids_kv must be integers, got float64"):
+        masks.document([0, 1], [0.0, 1.0])
+    with pytest.raises(ValueError, match="one number a position, got the single number 3"):
+        masks.document(3)
     with pytest.raises(TypeError, match="lengths must be integers, got float64"):
         masks.padding([1.9, 2.2], 3)
     with pytest.raises(TypeError, match="size must be an integer, got float"):

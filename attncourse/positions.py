@@ -45,13 +45,14 @@ def sinusoidal(seq_len: int, d_model: int, base: float = 10000.0) -> np.ndarray:
     Raises
     ------
     ValueError
-        When `d_model` is odd.
+        When `d_model` is odd, or a size is out of range.
 
     Notes
     -----
     **Source:** Vaswani et al. 2017, section 3.5 (arXiv:1706.03762).
     """
-    angles = _angles(np.arange(seq_len), d_model, base)  # (seq_len, d_model / 2)
+    steps = np.arange(_size("seq_len", seq_len, 0))
+    angles = _angles(steps, d_model, base)  # (seq_len, d_model / 2)
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(seq_len, d_model)
 
 
@@ -78,6 +79,8 @@ def learned(max_len: int, d_model: int, std: float = 0.02) -> Any:
     """
     import torch
 
+    _size("max_len", max_len, 1)
+    _size("d_model", d_model, 1)
     table = torch.nn.Embedding(max_len, d_model)
     torch.nn.init.normal_(table.weight, 0.0, std)
     return table
@@ -92,13 +95,14 @@ def rotary(
     ----------
     x : ndarray or Tensor, shape (..., L, E)
         Queries or keys, E even.
-    positions : array of int, shape (L,), optional
+    positions : array of int, shape (L,) or (1,), optional
         0 … L - 1 by default; pass others when decoding with a cache.
     base : float, default 10000
         Pair i turns by position / base^(2i/E) radians.
     pairing : {"interleaved", "half"}
         Which components form pair i: (2i, 2i + 1), as in the paper, or (i, i + E/2), as in
-        GPT-NeoX and Llama's public weights. A model trained with one is wrong with the other.
+        GPT-NeoX and in Llama's weights on the Hugging Face Hub. A model trained with one is wrong
+        with the other.
 
     Returns
     -------
@@ -108,13 +112,22 @@ def rotary(
     Raises
     ------
     ValueError
-        When E is odd, or for another `pairing`.
+        When E is odd, when `positions` does not fit L, or for another `pairing`.
 
     Notes
     -----
     **Source:** Su et al. 2024, section 3.2 (arXiv:2104.09864).
     """
+    if not is_float(x):
+        raise TypeError(f"x must hold floating-point numbers, got {x.dtype}")
+    if x.ndim < 2:
+        raise ValueError(f"x must have shape (..., L, E), got {tuple(x.shape)}")
     steps = np.arange(x.shape[-2]) if positions is None else np.asarray(positions)
+    if steps.ndim != 1 or len(steps) not in (1, x.shape[-2]):
+        raise ValueError(
+            f"positions must be one number for each of {x.shape[-2]} tokens, "
+            f"got shape {steps.shape}"
+        )
     return turn(x, *rotary_table(steps, x.shape[-1], base=base), pairing)
 
 
@@ -251,14 +264,25 @@ def alibi_bias(
     **Source:** Press et al. 2022, section 3 (arXiv:2108.12409).
     """
     seq_len_kv = seq_len_q if seq_len_kv is None else seq_len_kv
+    _size("seq_len_q", seq_len_q, 0)
+    _size("seq_len_kv", seq_len_kv, 0)
     rows = np.arange(seq_len_q) + masks.offset(seq_len_q, seq_len_kv, align)
     distance = abs(rows[:, None] - np.arange(seq_len_kv))  # (L, S)
     return -alibi_slopes(num_heads)[:, None, None] * distance
 
 
+def _size(name: str, size: int, least: int) -> int:
+    """Return a size as an int, or say why it is none."""
+    if whole(name, size) < least:
+        raise ValueError(f"{name} must be at least {least}, got {size}")
+    return size
+
+
 def _angles(steps: np.ndarray, width: int, base: float) -> np.ndarray:
     """Return position times frequency, shape (L, width / 2), in radians."""
-    if width % 2:
+    if not base > 0:
+        raise ValueError(f"base must be positive, got {base}")
+    if _size("the width", width, 1) % 2:
         raise ValueError(
             f"positions come in pairs of components: the width must be even, got {width}"
         )

@@ -103,5 +103,19 @@ def test_bad_arguments_are_named():
         positions.rotary(np.ones((2, 3)))
     with pytest.raises(ValueError, match="'interleaved' or 'half', got 'pairs'"):
         positions.rotary(np.ones((2, 4)), pairing="pairs")
+    with pytest.raises(ValueError, match=r"one number for each of 3 tokens, got shape \(2,\)"):
+        positions.rotary(np.ones((3, 4)), [0, 1])
+    with pytest.raises(ValueError, match=r"shape \(\.\.\., L, E\), got \(4,\)"):
+        positions.rotary(np.ones(4))
+    with pytest.raises(ValueError, match="seq_len must be at least 0, got -4"):
+        positions.sinusoidal(-4, 4)
+    with pytest.raises(ValueError, match="width must be at least 1, got 0"):
+        positions.sinusoidal(4, 0)
+    with pytest.raises(ValueError, match="base must be positive, got 0"):
+        positions.sinusoidal(4, 4, base=0)
+    with pytest.raises(ValueError, match="max_len must be at least 1, got 0"):
+        positions.learned(0, 4)
+    with pytest.raises(TypeError, match="seq_len_q must be an integer, got float"):
+        positions.alibi_bias(2, 2.5)
     with pytest.raises(ValueError, match="num_heads must be at least 1, got 0"):
         positions.alibi_slopes(0)

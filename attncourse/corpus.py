@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from attncourse._validate import whole
+
 HELD_OUT = 0.1
 _PLAIN = re.compile(r"[^\x20-\x7e\n]")
 
@@ -61,8 +63,12 @@ class Corpus:
         return torch.tensor([number[character] for character in text], dtype=torch.int64)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Turn numbers back into text."""
-        return "".join(self.alphabet[int(i)] for i in ids)
+        """Turn numbers back into text; one that stands for no character raises ValueError."""
+        numbers = [int(i) for i in ids]
+        strange = sorted(set(numbers) - set(range(len(self))))
+        if strange:
+            raise ValueError(f"numbers must lie in 0 ... {len(self) - 1}, got {strange}")
+        return "".join(self.alphabet[i] for i in numbers)
 
     def batches(
         self, batch_size: int, seq_len: int, *, held_out: bool = False
@@ -85,10 +91,12 @@ class Corpus:
         Raises
         ------
         ValueError
-            If the part is not longer than `seq_len`.
+            If the part is not longer than `seq_len`, or there is no piece to cut.
         """
         part = self.held_out if held_out else self.training
-        if not 0 < seq_len < len(part):
+        if whole("batch_size", batch_size) < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        if not 0 < whole("seq_len", seq_len) < len(part):
             raise ValueError(f"seq_len must lie between 1 and {len(part) - 1}, got {seq_len}")
         pieces = part.unfold(0, seq_len + 1, 1)  # (n - L, L + 1), a view
 

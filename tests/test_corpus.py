@@ -72,5 +72,11 @@ def test_bad_input_is_named(docs):
         docs.encode("café")
     with pytest.raises(ValueError, match="at least 20 characters, got 3"):
         corpus.Corpus("abc")
+    with pytest.raises(ValueError, match=r"must lie in 0 \.\.\. 93, got \[-1, 99\]"):
+        docs.decode([5, 99, -1])
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        docs.batches(0, 4)
+    with pytest.raises(TypeError, match="seq_len must be an integer, got float"):
+        docs.batches(2, 2.5)
     with pytest.raises(ValueError, match="seq_len must lie between 1 and 1, got 2"):
         corpus.Corpus("ab" * 10).batches(1, 2, held_out=True)

@@ -70,5 +70,9 @@ def test_several_answers_and_a_wider_readout():
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match="'absolute'"):
         Reader(position="absolute")
+    with pytest.raises(ValueError, match="answers must be at least 1, got 0"):
+        Reader(answers=0)
+    with pytest.raises(ValueError, match=r"shape \(B, T\), got \(8,\)"):
+        fresh()(TOKENS[0])
     with pytest.raises(ValueError, match=r"8 symbols came.*5 only"):
         fresh(max_len=5)(TOKENS)

@@ -43,7 +43,8 @@ class Reader(nn.Module):
     Raises
     ------
     ValueError
-        For another `position`, or a sequence longer than `max_len` with learned ones.
+        For another `position`, no answer to give, tokens that are not (B, T), or a sequence longer
+        than `max_len` with learned positions.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class Reader(nn.Module):
         super().__init__()
         if position not in POSITIONS:
             raise ValueError(f"position must be one of {POSITIONS}, got {position!r}")
+        if answers < 1:
+            raise ValueError(f"answers must be at least 1, got {answers}")
         self.answers, self.position, self.causal = answers, position, causal
         self.embed = nn.Embedding(num_symbols, d_model)
         self.places = positions.learned(max_len, d_model) if position == "learned" else None
@@ -72,6 +75,8 @@ class Reader(nn.Module):
 
     def place(self, tokens: Tensor) -> Tensor:
         """Turn tokens (B, T) into vectors (B, T, d_model), places added where they are added."""
+        if tokens.ndim != 2:
+            raise ValueError(f"tokens must have shape (B, T), got {tuple(tokens.shape)}")
         x = self.embed(tokens)  # (B, T, d_model)
         length, width = x.shape[1:]
         if self.places is not None:

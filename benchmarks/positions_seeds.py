@@ -28,7 +28,7 @@ BATCH, LR, HEADS, TRAINED = 64, 3e-3, 4, 16
 LENGTHS = (16, 32, 64, 128)
 # task: name, steps, symbols that come in, causal, lengths to test
 TASKS = (
-    ("reversal", 200, 10, False, (TRAINED,)),
+    ("reversal", 300, 10, False, (TRAINED,)),
     ("some_places_back", 300, 10, True, LENGTHS),
     ("latest_mark", 300, 20, True, LENGTHS),
 )

@@ -163,7 +163,12 @@ def recurrent(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) -> Te
 
 
 def chunked(
-    q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False, chunk: int = CHUNK
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    is_causal: bool = False,
+    chunk: int = CHUNK,
 ) -> Tensor:
     """Build pairs inside a chunk, and read all earlier chunks from the matrix.
 
@@ -182,11 +187,13 @@ def chunked(
         return read(q, add(state, k, v))
     _check_lengths(q, k)
     outs = []
-    for q_c, k_c, v_c in zip(*(x.split(chunk, dim=-2) for x in (q, k, v)), strict=True):
+    chunks = (x.split(chunk, dim=-2) for x in (q, k, v))
+    for q_c, k_c, v_c in zip(*chunks, strict=True):
         q_c, k_c = feature_map(q_c), feature_map(k_c)  # (..., c, E)
         weights = (q_c @ k_c.mT).tril()  # (..., c, c)
         mixed = weights @ v_c + q_c @ state.pairs  # (..., c, Ev)
-        total = weights.sum(-1, keepdim=True) + q_c @ state.keys.unsqueeze(-1)  # (..., c, 1)
+        total = weights.sum(-1, keepdim=True)  # (..., c, 1)
+        total = total + q_c @ state.keys.unsqueeze(-1)
         outs.append(_divided(mixed, total))
         state = State(state.pairs + k_c.mT @ v_c, state.keys + k_c.sum(-2))
     return torch.cat(outs, dim=-2)

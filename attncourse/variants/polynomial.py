@@ -63,10 +63,7 @@ def attention(
     ours: the default k counts the keys of each row, so that a causal output does not depend
     on how many tokens follow.
     """
-    if _validate.library_of(query, key, value) is not torch:
-        raise TypeError("polynomial attention takes tensors, got arrays; use torch.from_numpy")
-    _validate.shapes(query, key, value, False)
-    _validate.dtypes(query, key, value)
+    _check(query, key, value)
     how: dict[str, Any] = {"power": power, "coefficient": coefficient}
     rows = weights(query, key, attn_mask, is_causal=is_causal, scale=scale, **how)
     return (rows @ value.to(rows.dtype)).to(query.dtype)
@@ -100,14 +97,9 @@ def weights(
         For a power below 1 or not whole, a coefficient that is not one finite number, a mask
         that is not boolean or does not fit, or shapes and types that do not fit each other.
     """
-    if _validate.library_of(query, key) is not torch:
-        raise TypeError("polynomial attention takes tensors, got arrays; use torch.from_numpy")
-    if _validate.whole("power", power) < 1:
-        raise ValueError(f"power must be at least 1, got {power}")
     _validate.options(is_causal=is_causal, scale=scale)
-    _check_coefficient(coefficient)
-    _validate.shapes(query, key, key, False)
-    _validate.dtypes(query, key, key)
+    _check(query, key, key)
+    _check_power(power, coefficient)
     wide = torch.promote_types(query.dtype, torch.float32)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = scale * (query.to(wide) @ key.to(wide).mT)  # (..., L, S)
@@ -120,8 +112,18 @@ def weights(
     return scores.masked_fill(~allowed, 0.0)
 
 
-def _check_coefficient(coefficient: Any) -> None:
-    """Check that k is one finite number, or not given."""
+def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Check that these are tensors, and fit each other."""
+    if _validate.library_of(query, key, value) is not torch:
+        raise TypeError("polynomial attention takes tensors, got arrays; use torch.from_numpy")
+    _validate.shapes(query, key, value, False)
+    _validate.dtypes(query, key, value)
+
+
+def _check_power(power: int, coefficient: Any) -> None:
+    """Check that p is whole, and that k is one finite number or not given."""
+    if _validate.whole("power", power) < 1:
+        raise ValueError(f"power must be at least 1, got {power}")
     if coefficient is None:
         return
     if isinstance(coefficient, bool) or not isinstance(coefficient, (Real, Tensor)):

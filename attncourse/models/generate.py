@@ -174,7 +174,8 @@ def generate(
     choice: Any = {"temperature": temperature}
     choice |= {"top_k": top_k, "top_p": top_p}
     text, going_on = ids, torch.ones_like(ids[:, 0], dtype=torch.bool)
-    with torch.inference_mode():  # no gradients, and a little less work for each call
+    # no gradients, and a little less work for each call
+    with torch.inference_mode():
         for _ in range(new_tokens):
             if at_edge == "stop" and text.shape[1] == window:
                 break

@@ -128,13 +128,17 @@ def refusals(group, world_size):
         "one head too many": lambda: (part, torch.zeros(1, 3, 4, 8), torch.zeros(1, 3, 4, 8)),
         "lengths": lambda: (torch.zeros(1, 2, 9, 8),) * 3,
         "schedule": lambda: (part,) * 3,
+        "scale": lambda: (part,) * 3,
+        "rung": lambda: (part,) * 3,
+        "gradients": lambda: (part.clone().requires_grad_(), part, part),
     }
     found = {}
     for name, make in odd.items():
         own = make() if rank == 1 else (part,) * 3
-        schedule = "plain" if rank == 1 and name == "schedule" else "zigzag"
+        odd_options = {"schedule": "plain", "scale": 0.5, "rung": "elevator"}
+        options = {name: odd_options[name]} if rank == 1 and name in odd_options else {}
         try:
-            ring_attention(*own, group=group, schedule=schedule)
+            ring_attention(*own, group=group, **options)
             told = "nothing"
         except (ValueError, TypeError, RuntimeError) as error:
             told = f"{type(error).__name__}: {error}"

@@ -132,17 +132,19 @@ def test_pytorchs_own_ring_attention_agrees(found, world_size):
 
 def test_a_difference_is_the_same_error_on_every_rank(found):
     for name, pattern in {
-        "width": "query width is 8 on rank 0 and 6 on rank 1",
-        "dtype": "dtype is",
+        "width": "query width: 8 on rank 0, 6 on rank 1",
+        "dtype": r"dtype: torch\.float32 on rank 0, torch\.float64 on rank 1",
         "lengths": r"the ranks hold \[4, 9, 4\]",
-        "schedule": "order is",
+        "schedule": "order: zigzag on rank 0, plain on rank 1",
+        "scale": r"scale: left open on rank 0, 0\.5 on rank 1",
+        "gradients": "inputs that need gradients: none on rank 0, query on rank 1",
     }.items():
         told = found["refusals"][name]
         assert all(re.search(pattern, words) for words in told), told
         assert all(words.startswith("ValueError") for words in told), told
 
 
-@pytest.mark.parametrize("name", ["no tensor", "one head too many"])
+@pytest.mark.parametrize("name", ["no tensor", "one head too many", "rung"])
 def test_a_refusal_ends_the_call_on_every_rank(found, name):
     told = found["refusals"][name]
     assert told[1].startswith(("ValueError", "TypeError"))

@@ -9,6 +9,8 @@ Left out: errors in the middle of the work (`attncourse.parallel.launch` ends th
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,10 @@ from attncourse.parallel import sharding
 __all__ = ["Team", "device_of", "gather_facts", "join"]
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_NAMES = ("batch", "heads", "key heads", "query width", "value width", "dtype", "causal", "order")
+_NAMES = (
+    *("batch", "heads", "key heads", "query width", "value width", "dtype", "causal", "order"),
+    *("scale", "inputs that need gradients"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,6 +103,8 @@ def join(
     schedule: str,
     group: Any = None,
     seq_len: int | None = None,
+    scale: float | None = None,
+    trial: Callable[[Tensor, Tensor, Tensor], Any] | None = None,
 ) -> Team:
     """Check one rank's part of a self-attention, and that all ranks bring parts of the same one.
 
@@ -109,6 +116,11 @@ def join(
         As in `attncourse.parallel.ring.ring_attention`.
     seq_len : int, optional
         Tokens of the whole sequence; with it nobody asks anybody.
+    scale : float, optional
+        As there too.
+    trial : callable, optional
+        What is to be computed; it is given no token at all, so that what it refuses, such as an
+        unknown rung, is known before anything is sent.
 
     Returns
     -------
@@ -125,9 +137,12 @@ def join(
     refusal, facts, own = None, [0] * len(_NAMES), 0
     try:
         facts = _checked_facts(query, key, value, is_causal, schedule)
+        if trial is not None:
+            trial(*(x[..., :0, :] for x in (query, key, value)))
+        facts += [_bits(-1.0 if scale is None else scale), _needing_gradients(query, key, value)]
         own = query.shape[-2]
-    except (TypeError, ValueError) as error:
-        refusal = error
+    except (TypeError, ValueError, NotImplementedError) as error:
+        refusal, facts = error, [0] * len(_NAMES)  # as many numbers as the others bring
     if seq_len is None:
         lengths = _agreed_lengths([own, *facts], group, refusal)
     else:
@@ -165,6 +180,32 @@ def _checked_facts(query: Any, key: Any, value: Any, is_causal: bool, schedule: 
     return [*widths, _DTYPES.index(query.dtype), int(is_causal), order]
 
 
+def _bits(number: float) -> int:
+    """Spell a number as a whole one, bit by bit."""
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def _needing_gradients(*tensors: Tensor) -> int:
+    """Spell which inputs need gradients as a number: all ranks go backwards, or none does."""
+    wanted = [x.requires_grad and torch.is_grad_enabled() for x in tensors]
+    return sum(2**place for place, wants in enumerate(wanted) if wants)
+
+
+def _in_words(name: str, fact: int) -> str:
+    """Say what a fact of `_NAMES` means."""
+    if name == "dtype":
+        return str(_DTYPES[fact])
+    if name == "order":
+        return sharding.SCHEDULES[fact]
+    if name == "scale":
+        scale = struct.unpack("<d", struct.pack("<q", fact))[0]
+        return "left open" if scale == -1.0 else f"{scale:g}"
+    if name == "inputs that need gradients":
+        inputs = ("query", "key", "value")
+        return ", ".join(x for place, x in enumerate(inputs) if fact >> place & 1) or "none"
+    return str(bool(fact) if name == "causal" else fact)
+
+
 def _agreed_lengths(brought: list[int], group: Any, refusal: Exception | None) -> list[int]:
     """Compare what the ranks bring, and return how many tokens each one holds."""
     everyone = gather_facts([int(refusal is not None), *brought], group)
@@ -177,8 +218,9 @@ def _agreed_lengths(brought: list[int], group: Any, refusal: Exception | None) -
         values = [facts[place] for facts in everyone]
         odd = next((rank for rank, value in enumerate(values) if value != values[0]), None)
         if odd is not None:
+            first, other = (_in_words(name, value) for value in (values[0], values[odd]))
             raise ValueError(
-                f"the ranks disagree: {name} is {values[0]} on rank 0 and {values[odd]} on "
+                f"the ranks disagree: {name}: {first} on rank 0, {other} on "
                 f"rank {odd}; every rank must bring its part of one and the same call"
             )
     return [facts[1] for facts in everyone]

@@ -80,8 +80,14 @@ def ring_attention(
     **Source:** Liu, Zaharia and Abbeel 2024 (arXiv:2310.01889).
     """
     limits = {"is_causal": is_causal, "schedule": schedule, "group": group, "seq_len": seq_len}
+    options: Any = {"scale": scale, "enable_gqa": True, "rung": rung}
+
+    @torch.no_grad()
+    def trial(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return attention(q, k, v, is_causal=is_causal, return_lse=True, **options)
+
     ring = _Ring(
-        team=groups.join(query, key, value, **limits),
+        team=groups.join(query, key, value, scale=scale, trial=trial, **limits),
         is_causal=is_causal,
         scale=query.shape[-1] ** -0.5 if scale is None else scale,
         rung=rung,

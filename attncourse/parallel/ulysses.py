@@ -64,7 +64,12 @@ def ulysses_attention(
     ranks is sent to each of them. **Source:** Jacobs et al. 2023 (arXiv:2309.14509).
     """
     limits = {"is_causal": is_causal, "schedule": schedule, "group": group, "seq_len": seq_len}
-    team = groups.join(query, key, value, **limits)
+    options: Any = {"is_causal": is_causal, "scale": scale, "enable_gqa": True, "rung": rung}
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        return attention(q, k, v, **options)
+
+    team = groups.join(query, key, value, scale=scale, trial=attend, **limits)
     num_heads, num_kv_heads = query.shape[1], key.shape[1]
     shares = [
         sharding.heads_of(num_heads, num_kv_heads, r, team.world_size)
@@ -80,7 +85,7 @@ def ulysses_attention(
     serving = [head // group_size - own_kv_heads.start for head in _numbers(own_heads)]
     if serving != sorted(_numbers(slice(0, k.shape[1])) * group_size):
         k, v = k[:, serving], v[:, serving]  # groups that are cut through: a key head per head
-    out = attention(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=True, rung=rung)
+    out = attend(q, k, v)
     return _TradeBack.apply(out, [heads for heads, _ in shares], "outputs", team)
 
 

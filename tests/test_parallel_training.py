@@ -1,8 +1,10 @@
 """Training on two processes: the gradients of one process, and a killed rank that costs little."""
 
+import errno
 import json
 import re
 import subprocess
+import sys
 import threading
 import time
 
@@ -13,6 +15,7 @@ if not torch.distributed.is_available():
     pytest.skip("this torch has no torch.distributed", allow_module_level=True)
 
 import psutil  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 
 from attncourse import corpus, train  # noqa: E402
 from attncourse.models.gpt import GPT, GPTConfig  # noqa: E402
@@ -147,6 +150,87 @@ def test_a_half_written_checkpoint_does_not_count(tmp_path):
     assert checkpoint.latest(tmp_path).name == "step-00000020"
 
 
+@pytest.fixture
+def alone(tmp_path):
+    """Be a process group of one, with a model whose checkpoint is saved twice."""
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    model = torch.nn.Linear(300, 300)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.ones(300)).sum().backward()
+    optimizer.step()
+    for step in (10, 20):
+        checkpoint.save(tmp_path, step, model, optimizer, {"lr": 0.1})
+    yield tmp_path, model, optimizer
+    dist.destroy_process_group()
+
+
+def test_a_spoilt_checkpoint_is_named_and_the_one_before_can_be_read(alone):
+    folder, model, optimizer = alone
+    newest = checkpoint.latest(folder)
+    assert checkpoint.facts_of(newest) == {"step": 20, "lr": 0.1}
+    for part in newest.glob("*.distcp"):
+        part.write_bytes(part.read_bytes()[:1000])
+    with pytest.raises(OSError, match=r"step-00000020 cannot be read; remove it .*\(rank 0: \w"):
+        checkpoint.restore(newest, model, optimizer)
+    wanted = model.weight.detach().clone()
+    torch.nn.init.zeros_(model.weight)
+    checkpoint.restore(folder / "step-00000010", model, optimizer)
+    assert torch.equal(model.weight, wanted)
+    (newest / "facts.json").write_text("{")
+    with pytest.raises(OSError, match="step-00000020 cannot be read"):
+        checkpoint.facts_of(newest)
+
+
+def test_a_checkpoint_of_other_sizes_is_refused(alone):
+    folder, _, _ = alone
+    other = torch.nn.Linear(301, 300)
+    optimizer = torch.optim.AdamW(other.parameters())
+    with pytest.raises(OSError, match="step-00000020 cannot be read"):
+        checkpoint.restore(checkpoint.latest(folder), other, optimizer)
+
+
+def test_a_disk_that_fills_up_leaves_the_one_before(alone, monkeypatch):
+    folder, model, optimizer = alone
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(OSError, match=r"30 cannot be written.*No space left on device"):
+        checkpoint.save(folder, 30, model, optimizer, {})
+    monkeypatch.undo()
+    assert checkpoint.latest(folder).name == "step-00000020"
+    checkpoint.save(folder, 40, model, optimizer, {})
+    names = sorted(path.name for path in folder.glob("step-*"))
+    assert names == ["step-00000020", "step-00000040"], "what was left half written is gone"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
+def test_no_process_outlives_torchrun(tmp_path):
+    where = ["--checkpoint", str(tmp_path), "--steps", "1000000", "--every", "5"]
+    command = start.command(MODULE, "--batch", "4", "--seq-len", "16", *where, processes=2)
+    running = subprocess.Popen(
+        command,
+        env=start.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    watchdog = threading.Timer(PATIENCE, running.kill)
+    watchdog.start()
+    try:
+        assert running.stdout.readline().startswith("ddp: 2 ranks")
+        running.kill()
+        running.communicate(timeout=PATIENCE)
+        assert left_over(str(tmp_path)) == []
+    finally:
+        watchdog.cancel()
+        for process in left_over(str(tmp_path), patience=0):
+            psutil.Process(process).kill()
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -159,9 +243,9 @@ def test_bad_input_is_named(call, words):
         call()
 
 
-def left_over(text):
+def left_over(text, patience=10):
     """List the processes that still carry this text, after a moment to disappear."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + patience
     while True:
         found = [
             process.pid

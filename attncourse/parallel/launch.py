@@ -10,6 +10,7 @@ Left out: starting the processes, which is torchrun's work (`attncourse.parallel
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ __all__ = ["TIMEOUT", "Process", "run", "say"]
 
 TIMEOUT = 300.0
 _NOTE = "attncourse/failure"
+_PR_SET_PDEATHSIG = 1  # of prctl, in Linux
 # Seconds that a process waits for the note of another one before it reports without it.
 _PATIENCE = 1.0
 
@@ -81,6 +83,7 @@ def run(work: Callable[[Process], Any], *, timeout: float = TIMEOUT, backend: st
         )
         return 2
     rank, store = int(os.environ["RANK"]), None
+    _end_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     try:
         store, rank, world_size = _meet(timeout)
@@ -96,9 +99,20 @@ def run(work: Callable[[Process], Any], *, timeout: float = TIMEOUT, backend: st
         dist.barrier()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         dist.destroy_process_group()
-    except (Exception, KeyboardInterrupt, _ToldToStop) as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # not only Exception: torch has errors that are none
         _leave(error, rank, store)
     return 0
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when torchrun is gone, killed before it could end anything."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died while we asked
+            os._exit(1)
 
 
 def _meet(timeout: float) -> tuple[Any, int, int]:
@@ -155,7 +169,7 @@ def _leave(error: BaseException, rank: int, store: Any) -> NoReturn:
         report = f"rank {rank}: {type(error).__name__}: {error}"
         with suppress(Exception):
             store.set(_NOTE, report)
-        if not isinstance(error, (ValueError, TypeError, KeyboardInterrupt)):
+        if not isinstance(error, (ValueError, TypeError, OSError, KeyboardInterrupt)):
             report = "".join(traceback.format_exception(error)) + report
     elif note is not None:
         report = f"rank {rank}: stops, because of {note}"

@@ -161,12 +161,14 @@ class Training:
         newest = checkpoint.latest(self.folder) if self.folder else None
         if newest is None:
             return 0
-        found = checkpoint.restore(newest, self.model, self.optimizer)
+        found = checkpoint.facts_of(newest)
         for name, wanted in self.facts.items():
-            if found[name] != wanted:
-                raise ValueError(f"{newest} was made with {name} {found[name]}, now it is {wanted}")
+            if found.get(name) != wanted:
+                was = found.get(name)
+                raise ValueError(f"{newest} was made with {name} {was}, now it is {wanted}")
         if self.alone is not None:
             raise ValueError("--check compares from the first step on: take an empty folder")
+        checkpoint.restore(newest, self.model, self.optimizer)
         self.report.losses, self.report.resumed_at = found["losses"], found["step"]
         return found["step"]
 

@@ -40,6 +40,7 @@ _POINTERS = {
     torch.uint8: "*u8",
 }
 _SEQ_LEN = 4096
+LAUNCH = ("num_warps", "num_stages", "maxnreg")  # what a launch says beside the arguments
 
 _FEATURES: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -93,7 +94,7 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
     shared = common(query, key, key, square.get(features), slopes, options, tile)
     if kernel == "short":
         own = {"out": query, "lse": rows, "scale": width**-0.5, "ACC": accumulator(query)}
-        names = {*KERNELS["short"].arg_names, "num_warps", "num_stages"} - {*own}
+        names = {*KERNELS["short"].arg_names, *LAUNCH} - {*own}
         return {name: shared[name] for name in names} | own
     read: dict[str, Any] = {"dout": query, "row_max": rows, "row_sum": rows, "delta": rows}
     read |= strides("dout", "bhle", query)
@@ -125,7 +126,7 @@ def examine(kernel: str, arch: str, width: int, dtype: str, features: str) -> di
 
     function = KERNELS[kernel]
     given = arguments(kernel, arch, width, dtype, features)
-    options = {name: given.pop(name) for name in ("num_warps", "num_stages")}
+    options = {name: given.pop(name) for name in LAUNCH}
     signature, constants, hints = _specialize(function, given)
     started = time.perf_counter()
     compiled = triton.compile(

@@ -150,6 +150,7 @@ def common(
         "ACC": accumulator(query),
         "num_warps": tile.num_warps,
         "num_stages": tile.num_stages,
+        "maxnreg": blocks.registers(max(query.shape[3], value.shape[3]), query.element_size()),
     }
 
 

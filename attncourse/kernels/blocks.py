@@ -15,7 +15,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-__all__ = ["ARCHS", "KERNELS", "WIDTHS", "Tile", "block_width", "choose", "fits", "use"]
+__all__ = [
+    "ARCHS",
+    "KERNELS",
+    "WIDTHS",
+    "Tile",
+    "block_width",
+    "choose",
+    "fits",
+    "registers",
+    "use",
+]
 
 KERNELS = ("forward", "dkdv", "dq")
 WIDTHS = (64, 128, 256)
@@ -161,6 +171,20 @@ def fits(width: int, itemsize: int) -> bool:
     (True, False, True)
     """
     return width * itemsize <= _ROW_BYTES
+
+
+def registers(width: int, itemsize: int) -> int | None:
+    """Tell how many registers a thread may take; None leaves it to the compiler.
+
+    Left alone, the compiler spills a few bytes of narrow float32 heads on purpose, so that more
+    programs fit on a chip; of wide ones it does not.
+
+    Examples
+    --------
+    >>> registers(64, 2), registers(64, 4), registers(128, 4)
+    (None, 255, None)
+    """
+    return 255 if itemsize > 2 and width <= WIDTHS[0] else None
 
 
 @contextmanager

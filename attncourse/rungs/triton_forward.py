@@ -179,6 +179,7 @@ def launch(
                 ACC=tl.float64 if query.dtype == torch.float64 else tl.float32,
                 num_warps=tile.num_warps,
                 num_stages=tile.num_stages,
+                maxnreg=blocks.registers(max(width, width_v), query.element_size()),
             )
     return out, lse
 

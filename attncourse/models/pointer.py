@@ -52,8 +52,8 @@ class Pointer(nn.Module):
         """Turn texts (B, sentences, words) into one score a sentence (B, sentences)."""
         if words.ndim != 3 or words.shape[1] > len(self.position):
             raise ValueError(
-                f"words must have shape (B, n, words) with n at most {len(self.position)}, "
-                f"got {tuple(words.shape)}"
+                "words must have shape (B, n, words) with "
+                f"n at most {len(self.position)}, got {tuple(words.shape)}"
             )
         check_tokens("words", words, self.embed.num_embeddings)
         there = (words != 0).unsqueeze(-1)  # (B, n, words, 1)

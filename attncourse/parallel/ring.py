@@ -70,6 +70,8 @@ def ring_attention(
     ------
     ValueError, TypeError
         When this rank's inputs do not fit together, or do not fit those of the other ranks.
+    NotImplementedError
+        When the rung lacks something that this needs, such as `lse`.
     RuntimeError
         When another rank has refused its inputs, is gone, or does not answer in time.
 

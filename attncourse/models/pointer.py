@@ -58,7 +58,8 @@ class Pointer(nn.Module):
         check_tokens("words", words, self.embed.num_embeddings)
         there = (words != 0).unsqueeze(-1)  # (B, n, words, 1)
         total = (self.embed(words) * there).sum(2)  # (B, n, d_model)
-        x = total / there.sum(2).clamp(min=1) ** 0.5 + self.position[: words.shape[1]]
+        x = total / there.sum(2).clamp(min=1) ** 0.5  # (B, n, d_model)
+        x = x + self.position[: words.shape[1]]
         for block in self.blocks:
             x = block(x)
         key = self.to_key(self.norm(x))  # (B, n, d_model)

@@ -173,6 +173,13 @@ class ViT(nn.Module):
 
     def tokens(self, pictures: Tensor) -> Tensor:
         """Turn pictures (B, C, height, width) into the tokens that enter the first block."""
+        self._check(pictures)
+        patches = self.embed(patchify(pictures, self.config.patch_size))  # (B, n, d_model)
+        first = self.class_token.expand(len(pictures), -1, -1)
+        return torch.cat([first, patches], dim=1) + self.position
+
+    def _check(self, pictures: Tensor) -> None:
+        """Refuse what is no picture of this model's size."""
         side = self.config.image_size
         if pictures.shape[1:] != (self.config.channels, side, side):
             raise ValueError(
@@ -183,9 +190,6 @@ class ViT(nn.Module):
             raise TypeError(f"pictures must hold floating-point numbers, got {pictures.dtype}")
         if not len(pictures):
             raise ValueError("pictures must hold at least one picture, got none")
-        patches = self.embed(patchify(pictures, self.config.patch_size))  # (B, n, d_model)
-        first = self.class_token.expand(len(pictures), -1, -1)
-        return torch.cat([first, patches], dim=1) + self.position
 
     def hidden(self, pictures: Tensor) -> list[Tensor]:
         """Return the tokens before the first block and after each, (B, n, d_model)."""

@@ -174,7 +174,8 @@ class ViT(nn.Module):
     def tokens(self, pictures: Tensor) -> Tensor:
         """Turn pictures (B, C, height, width) into the tokens that enter the first block."""
         self._check(pictures)
-        patches = self.embed(patchify(pictures, self.config.patch_size))  # (B, n, d_model)
+        patches = patchify(pictures, self.config.patch_size)
+        patches = self.embed(patches)  # (B, n, d_model)
         first = self.class_token.expand(len(pictures), -1, -1)
         return torch.cat([first, patches], dim=1) + self.position
 

@@ -170,7 +170,7 @@ def generate(
     window = _window_of(model) if window is None else window
     _check_prompt(ids, new_tokens, window, at_edge)
     random = _generator(generator)
-    reader = _Reader(model, len(ids), use_cache, window)
+    reader = _Reader(model, ids, ids.shape[1] + new_tokens, use_cache, window)
     choice: Any = {"temperature": temperature}
     choice |= {"top_k": top_k, "top_p": top_p}
     text, going_on = ids, torch.ones_like(ids[:, 0], dtype=torch.bool)
@@ -197,7 +197,7 @@ class _Reader:
     """Gives the scores of the next token, reading as little as it can."""
 
     def __init__(
-        self, model: Callable[..., Tensor], batch_size: int, use_cache: bool, window: int | None
+        self, model: Any, ids: Tensor, longest: int, use_cache: bool, window: int | None
     ) -> None:
         if use_cache and not hasattr(model, "new_cache"):
             raise TypeError(
@@ -205,7 +205,9 @@ class _Reader:
                 "give use_cache=False"
             )
         self.model, self.window = model, window
-        self.cache = model.new_cache(batch_size) if use_cache else None  # type: ignore[attr-defined]
+        longest = longest if window is None else min(longest, window)
+        room = {"capacity": longest} if isinstance(model, GPT) else {}  # nothing is moved later
+        self.cache = model.new_cache(len(ids), **room) if use_cache else None
         self.done = 0
 
     def read(self, text: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ _HEAVY: dict[str, _Rows] = {
 _WIDE_NUMBERS: dict[str, tuple[tuple[Tile, Tile], tuple[Tile, Tile]]] = {
     "forward": (
         (Tile(32, 32, 8, 1), Tile(16, 16, 8, 1)),
-        (Tile(64, 32, 8, 1), Tile(16, 16, 8, 1)),
+        (Tile(32, 32, 4, 1), Tile(16, 16, 8, 1)),
     ),
     "dkdv": (
         (Tile(16, 16, 4, 1), Tile(16, 16, 8, 1)),

@@ -7,6 +7,7 @@ and values of what was read. Left out: choosing the next token (`attncourse.mode
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -176,8 +177,7 @@ class GPT(nn.Module):
         ValueError
             When the sequence is longer than `max_len`, or `ids` has not two axes.
         """
-        for x in self._states(ids, cache):
-            pass  # only the last one is kept
+        x = deque(self._states(ids, cache), maxlen=1).pop()  # the last one
         x = x[:, -1:] if last_only else x
         return self.unembed(x if self.norm is None else self.norm(x))
 

@@ -3,6 +3,8 @@
 import json
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -242,6 +244,63 @@ def test_a_useless_cache_only_costs_time(small, cache, harm, monkeypatch):
     found = quantised.read_gguf(small)
     assert found.settings == expected.settings
     assert all(torch.equal(found.tensors[name], expected.tensors[name]) for name in found.tensors)
+
+
+@pytest.mark.parametrize("harm", ["full-disk", "stopped", "write-protected"])
+def test_nothing_half_written_stays_in_the_cache(small, cache, harm, monkeypatch):
+    import safetensors
+
+    def save(tensors, path, metadata):
+        Path(path).write_bytes(b"half")
+        (Path(path).parent / ".tmp123").write_bytes(b"the library's own")
+        if harm == "stopped":
+            raise KeyboardInterrupt
+        raise safetensors.SafetensorError("I/O error: No space left on device")
+
+    def forbid(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    if harm == "write-protected":
+        cache.mkdir()
+        monkeypatch.setattr(quantised, "TemporaryDirectory", forbid)
+    else:
+        monkeypatch.setattr("safetensors.torch.save_file", save)
+    if harm == "stopped":
+        with pytest.raises(KeyboardInterrupt):
+            quantised.read_gguf(small)
+    else:
+        assert quantised.read_gguf(small).family == "gguf:llama"
+    assert not list(cache.iterdir())
+
+
+def test_what_a_killed_process_left_is_swept_away(small, cache):
+    old, fresh = cache / f"{quantised.UNFINISHED}a", cache / f"{quantised.UNFINISHED}b"
+    for left in (old, fresh):
+        left.mkdir(parents=True)
+        (left / "small.safetensors").write_bytes(b"half")
+    os.utime(old, (0, 0))
+    quantised.read_gguf(small)
+    assert not old.exists()
+    assert fresh.exists(), "another process may be writing it now"
+
+
+def test_a_cache_that_may_not_be_looked_into_only_costs_time(small, cache, monkeypatch):
+    def forbid(_):
+        raise PermissionError(13, "Permission denied")
+
+    expected = quantised.read_gguf(small, use_cache=False)
+    monkeypatch.setattr(
+        Path, "is_file", lambda path: forbid(path) if cache in path.parents else True
+    )
+    assert quantised.read_gguf(small).settings == expected.settings
+
+
+def test_two_processes_may_widen_at_once(small, cache):
+    code = "import sys; from attncourse.pretrained import load; load(sys.argv[1])"
+    started = [subprocess.Popen([sys.executable, "-c", code, str(small)]) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in started] == [0, 0]
+    (kept,) = cache.iterdir()
+    assert files.read_safetensors(kept).keys() == quantised.read_gguf(small).tensors.keys()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.01, 0.1, 0.5, 0.9, 0.999])

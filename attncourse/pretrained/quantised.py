@@ -11,9 +11,12 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -22,6 +25,7 @@ from torch import Tensor
 from attncourse.pretrained.files import Checkpoint, check_no_pickle, damaged, read_safetensors
 
 FORMAT = "1"  # of the cached file; another number makes old ones useless
+UNFINISHED = "unfinished-"  # how the folder is called in which a cached file is written
 
 
 def read_gguf(path: Path, *, use_cache: bool = True) -> Checkpoint:
@@ -107,9 +111,9 @@ def _from_cache(kept: Path) -> tuple[dict[str, Any], Mapping[str, Tensor]] | Non
     """Return what an earlier reading kept, or None; a damaged file counts as none."""
     from safetensors import safe_open
 
-    if not kept.is_file():
-        return None
     try:
+        if not kept.is_file():
+            return None
         tensors = read_safetensors(kept)
         with safe_open(kept, "pt") as file:
             return json.loads(file.metadata()["gguf"]), tensors
@@ -119,13 +123,25 @@ def _from_cache(kept: Path) -> tuple[dict[str, Any], Mapping[str, Tensor]] | Non
 
 def _to_cache(kept: Path, metadata: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Keep a reading. A full disk or a read-only home costs speed later, nothing else."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    part = kept.with_suffix(f".{os.getpid()}.part")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
-        save_file(dict(tensors), part, metadata={"gguf": json.dumps(metadata)})
-        part.replace(kept)  # whole or not at all, also when two processes write
-    except OSError:
+        _sweep(kept.parent)
+        with TemporaryDirectory(
+            prefix=UNFINISHED, dir=kept.parent, ignore_cleanup_errors=True
+        ) as folder:
+            part = Path(folder) / kept.name
+            save_file(dict(tensors), part, metadata={"gguf": json.dumps(metadata)})
+            part.replace(kept)  # whole or not at all, also when two processes write
+    except (OSError, SafetensorError):  # the library has its own error for a full disk
+        return
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a process left that was killed while it wrote: old ones only."""
+    for left in folder.glob(f"{UNFINISHED}*"):
         with contextlib.suppress(OSError):
-            part.unlink()
+            if time.time() - left.stat().st_mtime > 3600:
+                shutil.rmtree(left)

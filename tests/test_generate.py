@@ -161,6 +161,8 @@ def test_shares_by_hand():
     assert (shares(scores, top_k=2) > 0).tolist() == [[False, True, False, True]]
     assert (shares(scores, top_p=0.4) > 0).tolist() == [[False, True, False, False]]
     assert (shares(scores, top_p=0.6) > 0).tolist() == [[False, True, False, True]]
+    # Two halves: the first alone reaches .5, so the second is not needed.
+    assert (shares(torch.zeros(1, 2), top_p=0.5) > 0).tolist() == [[True, False]]
     # top_k first: of .5 and .25 the first one alone is two thirds.
     assert (shares(scores, top_k=2, top_p=0.6) > 0).tolist() == [[False, True, False, False]]
     tiny = shares(torch.tensor([[1.0, 2.0]]), temperature=1e-40)
@@ -210,3 +212,39 @@ def test_bad_input_is_named():
         generate(model, ids, 1, generator="7")
     with pytest.raises(ValueError, match=r"into logits \(3, 17\); wanted \(3, 4, 'vocabulary'\)"):
         generate(lambda ids, cache=None: torch.zeros(3, 17), ids, 1, use_cache=False)
+    with pytest.raises(TypeError, match="top_k must be an integer, got float"):
+        shares(torch.zeros(3), top_k=2.5)
+    with pytest.raises(TypeError, match="new_tokens must be an integer, got float"):
+        generate(model, ids, 2.5)
+    with pytest.raises(TypeError, match="window must be an integer, got float"):
+        generate(model, ids, 1, window=9.5)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_a_model_without_a_best_token_is_named(bad, temperature):
+    def model(ids, cache=None):
+        scores = torch.zeros(*ids.shape, 17)
+        scores[1] = bad
+        return scores
+
+    options = {"temperature": temperature, "use_cache": False}
+    with pytest.raises(ValueError, match=rf"best score .* finite number, got \[0\.0, {bad}\]"):
+        generate(model, prompts(2), 3, **options)
+
+
+def test_ruling_out_some_tokens_is_no_fault():
+    def model(ids, cache=None):
+        scores = torch.full((*ids.shape, 17), -torch.inf)
+        scores[..., 5] = 0
+        return scores
+
+    text = generate(model, prompts(2), 3, use_cache=False)
+    assert text[:, 4:].tolist() == [[5, 5, 5]] * 2
+
+
+@pytest.mark.parametrize("bad", [torch.nan, 0.0])
+def test_nothing_is_drawn_from_nothing(bad):
+    rows = torch.tensor([[0.5, 0.5], [bad, bad]])
+    with pytest.raises(ValueError, match=f"each row of shares must sum to 1, got {bad}"):
+        draw(rows, torch.Generator().manual_seed(0))

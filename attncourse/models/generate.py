@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attncourse import _validate
 from attncourse.models.gpt import GPT
 
 EDGES = ("stop", "slide")
@@ -49,6 +50,8 @@ def shares(
 
     Raises
     ------
+    TypeError
+        When `top_k` is not an integer.
     ValueError
         When a setting lies out of its range.
 
@@ -99,10 +102,17 @@ def draw(shares: Tensor, generator: torch.Generator) -> Tensor:
     Returns
     -------
     Tensor of int64, shape (B,)
+
+    Raises
+    ------
+    ValueError
+        When a row has no sum above 0, so that no token can be drawn; NaN is not above 0.
     """
     spots = torch.rand(len(shares), 1, generator=generator, dtype=torch.float64)  # (B, 1)
     ends = shares.double().cumsum(dim=-1)  # (B, vocabulary)
     total = ends[:, -1:]
+    if not (total > 0).all():
+        raise ValueError(f"each row of shares must sum to 1, got {total.min().item()}")
     spots = torch.minimum(spots.to(ends) * total, total.nextafter(torch.zeros_like(total)))
     return torch.searchsorted(ends, spots, right=True).squeeze(-1)
 
@@ -157,10 +167,10 @@ def generate(
     Raises
     ------
     TypeError
-        When `ids` or `generator` is of another type, or the model cannot make a cache.
+        When `ids`, a number or `generator` is of another type, or the model cannot make a cache.
     ValueError
-        When a shape or a setting is out of range, or the prompt is longer than the window (and
-        may not slide).
+        When a shape or a setting is out of range, the prompt is longer than the window (and may
+        not slide), or the model's scores are NaN or infinite.
 
     Notes
     -----
@@ -221,8 +231,8 @@ class _Reader:
 
     def _scores(self, ids: Tensor, **cache: Any) -> Tensor:
         if isinstance(self.model, GPT):  # it need not score what is not asked for
-            return self.model(ids, last_only=True, **cache)[:, -1]
-        return _last(self.model(ids, **cache), ids)
+            return _finite(self.model(ids, last_only=True, **cache)[:, -1])
+        return _finite(_last(self.model(ids, **cache), ids))
 
 
 def _window_of(model: Any) -> int | None:
@@ -239,6 +249,16 @@ def _last(logits: Tensor, ids: Tensor) -> Tensor:
     return logits[:, -1]
 
 
+def _finite(logits: Tensor) -> Tensor:
+    """Refuse scores without a best token; -inf may rule out some, not all."""
+    best = logits.amax(dim=-1)  # (B,)
+    if not best.isfinite().all():
+        raise ValueError(
+            f"the best score of the next token must be a finite number, got {best.tolist()}"
+        )
+    return logits
+
+
 def _generator(generator: Randomness) -> torch.Generator:
     if isinstance(generator, torch.Generator):
         return generator
@@ -250,7 +270,7 @@ def _generator(generator: Randomness) -> torch.Generator:
 def _check_choice(temperature: float, top_k: int | None, top_p: float | None) -> None:
     if not 0 <= temperature < torch.inf:
         raise ValueError(f"temperature must be 0 or a positive number, got {temperature}")
-    if top_k is not None and top_k < 1:
+    if top_k is not None and _validate.whole("top_k", top_k) < 1:
         raise ValueError(f"top_k must keep at least 1 token, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must lie above 0 and at most at 1, got {top_p}")
@@ -264,11 +284,11 @@ def _check_prompt(ids: Any, new_tokens: int, window: int | None, at_edge: str) -
         raise ValueError(
             f"ids must have shape (B, L) with at least one token, got {tuple(ids.shape)}"
         )
-    if new_tokens < 0:
+    if _validate.whole("new_tokens", new_tokens) < 0:
         raise ValueError(f"new_tokens must be 0 or more, got {new_tokens}")
     if at_edge not in EDGES:
         raise ValueError(f"at_edge must be one of {EDGES}, got {at_edge!r}")
-    if window is not None and window < 1:
+    if window is not None and _validate.whole("window", window) < 1:
         raise ValueError(f"window must be at least 1 token, got {window}")
     if window is not None and ids.shape[1] > window and at_edge == "stop":
         raise ValueError(

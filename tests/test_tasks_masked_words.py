@@ -62,3 +62,9 @@ def test_bad_input_is_named():
         hide_words(ids, may_hide[:, 1:], **options)
     with pytest.raises(ValueError, match="share must lie above 0 and at most at 1, got 0"):
         hide_words(ids, may_hide, share=0, **options)
+    with pytest.raises(TypeError, match=r"may_hide must be boolean .*, got torch\.int64"):
+        hide_words(ids, may_hide.long(), **options)
+    with pytest.raises(TypeError, match="mask_id must be an integer, got float"):
+        hide_words(ids, may_hide, **{**options, "mask_id": 1.5})
+    with pytest.raises(ValueError, match="vocab_size must be at least 1, got 0"):
+        hide_words(ids, may_hide, **{**options, "vocab_size": 0})

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from attncourse.tasks.draw import Randomness, generator_of
+from attncourse import _validate
+from attncourse.tasks.draw import Randomness, check_sizes, generator_of
 
 __all__ = ["NOT_ASKED", "hide_words"]
 
@@ -50,8 +51,10 @@ def hide_words(
 
     Raises
     ------
+    TypeError
+        When `may_hide` is not boolean, or `mask_id` or `vocab_size` not an integer.
     ValueError
-        When the shapes differ or `share` is not between 0 and 1.
+        When the shapes differ, `vocab_size` is below 1 or `share` is not between 0 and 1.
 
     Notes
     -----
@@ -59,6 +62,10 @@ def hide_words(
     """
     if ids.shape != may_hide.shape:
         raise ValueError(f"ids has shape {tuple(ids.shape)}, may_hide {tuple(may_hide.shape)}")
+    if may_hide.dtype != torch.bool:
+        raise TypeError(f"may_hide must be boolean (True = may be hidden), got {may_hide.dtype}")
+    _validate.whole("mask_id", mask_id)
+    check_sizes(vocab_size=_validate.whole("vocab_size", vocab_size))
     if not 0 < share <= 1:
         raise ValueError(f"share must lie above 0 and at most at 1, got {share}")
     random = generator_of(generator)

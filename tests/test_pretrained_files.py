@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,26 @@ def test_a_setting_that_we_do_not_compute_is_refused(folder):
     changed = {**SETTINGS, "scale_attn_by_inverse_layer_idx": True}
     (folder / "config.json").write_text(json.dumps(changed))
     with pytest.raises(NotImplementedError, match="scale_attn_by_inverse_layer_idx = True"):
+        load(folder)
+
+
+@pytest.mark.parametrize("came", ["absent", None, "8", 2.5, 0, -3, [8], True])
+@pytest.mark.parametrize("name", ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head"])
+def test_a_size_that_is_none_is_named(folder, name, came):
+    settings = {**SETTINGS, name: came}
+    if came == "absent":
+        del settings[name]
+    (folder / "config.json").write_text(json.dumps(settings))
+    got = "none" if came == "absent" else re.escape(repr(came))
+    with pytest.raises(ValueError, match=f"must give '{name}', at least 1, got {got}$"):
+        load(folder)
+
+
+@pytest.mark.parametrize("came", ["1e-5", 0, -1e-5, 7, True, [1e-5]])
+def test_a_norm_that_could_divide_by_0_is_refused(folder, came):
+    settings = {**SETTINGS, "layer_norm_epsilon": came}
+    (folder / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"'layer_norm_epsilon', between 0 and 1, got"):
         load(folder)
 
 

@@ -67,9 +67,12 @@ def test_parts_go_where_the_map_says():
             r"'both.bias' has shape \(6,\).* 'one.bias' is \(3,\), want",
         ),
         ({"model.both.gamma": torch.ones(4, 3)}, r"'both.weight' has shape \(4, 3\)"),
+        ({"both.bias": torch.tensor(1.0)}, r"'both.bias' has shape \(\); .*wanted \(2,\)"),
+        ({"both.bias": torch.ones(1)}, r"'both.bias' has shape \(1,\); .*wanted \(2,\)"),
+        ({"both.bias": torch.ones(4).long()}, "'both.bias' must hold floating.*got torch.int64"),
         ({"head.weight": torch.ones(3, 4)}, "'head.weight' and 'both.weight' differ"),
     ],
-    ids=["missing", "left-over", "many", "shape", "turned", "untied"],
+    ids=["missing", "left-over", "many", "shape", "turned", "scalar", "short", "whole", "untied"],
 )
 def test_what_does_not_fit_is_named(changes, message):
     with pytest.raises(ValueError, match=message):
@@ -102,6 +105,9 @@ def test_flattened_tensors_become_rows():
     torch.testing.assert_close(fill(plan, given).rows.data[1:], given["b"].reshape(2, 4))
     with pytest.raises(ValueError, match="lacks tensor 'b'"):
         fill(plan, {"a": given["a"]})
+    for wrong in (torch.ones(3, 5), torch.tensor(1.0), torch.ones(0, 4)):
+        with pytest.raises(ValueError, match=r"tensor 'b' has shape .*, wanted rows of 4 numbers"):
+            fill(plan, {**given, "b": wrong})
 
 
 def test_layers_repeat_one_map():

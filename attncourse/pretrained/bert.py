@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attncourse.models.bert import Bert, BertConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -59,15 +59,15 @@ def plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
     """
     refuse(settings, position_embedding_type="absolute", is_decoder=False)
     ours = BertConfig(
-        vocab_size=settings["vocab_size"],
-        max_len=settings["max_position_embeddings"],
-        d_model=settings["hidden_size"],
-        num_layers=settings["num_hidden_layers"],
-        num_heads=settings["num_attention_heads"],
-        d_ff=settings["intermediate_size"],
-        num_segments=settings.get("type_vocab_size", 2),
+        vocab_size=size(settings, "vocab_size"),
+        max_len=size(settings, "max_position_embeddings"),
+        d_model=size(settings, "hidden_size"),
+        num_layers=size(settings, "num_hidden_layers"),
+        num_heads=size(settings, "num_attention_heads"),
+        d_ff=size(settings, "intermediate_size"),
+        num_segments=size(settings, "type_vocab_size", 2),
         activation=_activation(settings.get("hidden_act", "gelu")),
-        norm_eps=settings.get("layer_norm_eps", 1e-12),
+        norm_eps=tiny(settings, "layer_norm_eps", 1e-12),
         masked_head=any("cls.predictions." in name for name in names),
         pooler=any("pooler." in name for name in names),
     )
@@ -96,12 +96,12 @@ def plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
 def distil_plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
     """Say where each tensor of a DistilBERT file goes: no segments, no pooler."""
     ours = BertConfig(
-        vocab_size=settings["vocab_size"],
-        max_len=settings["max_position_embeddings"],
-        d_model=settings["dim"],
-        num_layers=settings["n_layers"],
-        num_heads=settings["n_heads"],
-        d_ff=settings["hidden_dim"],
+        vocab_size=size(settings, "vocab_size"),
+        max_len=size(settings, "max_position_embeddings"),
+        d_model=size(settings, "dim"),
+        num_layers=size(settings, "n_layers"),
+        num_heads=size(settings, "n_heads"),
+        d_ff=size(settings, "hidden_dim"),
         num_segments=0,
         activation=_activation(settings.get("activation", "gelu")),
         masked_head=any(name.startswith("vocab_transform.") for name in names),

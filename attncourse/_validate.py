@@ -226,6 +226,20 @@ def tokens(name: str, ids: Any, vocabulary: int) -> None:
         raise ValueError(f"{name} must hold tokens 0 to {vocabulary - 1}, got {least} to {most}")
 
 
+def token_rows(ids: Any, vocabulary: int) -> None:
+    """Check what a model reads: a tensor (B, L) of token numbers.
+
+    On an accelerator the numbers themselves are not looked at: that would wait for it at each step.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(ids, torch.Tensor):
+        raise TypeError(f"ids must be a tensor of shape (B, L), got {type(ids).__name__}")
+    if ids.ndim != 2:
+        raise ValueError(f"ids must have shape (B, L), got {tuple(ids.shape)}")
+    if ids.device.type == "cpu":
+        tokens("ids", ids, vocabulary)
+
+
 def options(
     dropout_p: Any = 0.0,
     is_causal: Any = False,

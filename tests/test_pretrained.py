@@ -70,6 +70,41 @@ def test_text_models_from_disk(tmp_path, kind):
     assert_same(model, theirs, IDS, model.predict if kind == "bert-masked" else None)
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "bert", "llama"])
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        ([[1, 2]], TypeError, r"ids must be a tensor of shape \(B, L\), got list"),
+        (np.array([[1, 2]]), TypeError, r"a tensor of shape \(B, L\), got ndarray"),
+        (torch.tensor([1, 2]), ValueError, r"must have shape \(B, L\), got \(2,\)"),
+        (torch.ones(1, 2), TypeError, r"ids must hold integers, got torch.float32"),
+        (torch.ones(1, 2).bool(), TypeError, r"ids must hold integers, got torch.bool"),
+        (torch.tensor([[1, 61]]), ValueError, "must hold tokens 0 to 60, got 1 to 61"),
+        (torch.tensor([[-1, 6]]), ValueError, "must hold tokens 0 to 60, got -1 to 6"),
+        (torch.ones(0, 2).long(), ValueError, r"at least one token, got shape \(0, 2\)"),
+        (torch.ones(2, 0).long(), ValueError, r"at least one token, got shape \(2, 0\)"),
+        (torch.ones(1, 21).long(), ValueError, "sequence has 21 tokens, max_len is 20"),
+    ],
+    ids=["list", "array", "flat", "float", "bool", "high", "low", "no-rows", "no-tokens", "long"],
+)
+def test_ids_that_are_none_are_named(random_models, kind, ids, error, message):
+    with pytest.raises(error, match=message):
+        random_models[kind](ids)
+
+
+@pytest.fixture(scope="module")
+def random_models():
+    from attncourse.models.bert import Bert, BertConfig
+    from attncourse.models.gpt import GPT, GPTConfig
+
+    sizes = {"d_model": 24, "num_layers": 1, "num_heads": 4}
+    return {
+        "gpt2": GPT(GPTConfig(61, 20, **sizes)),
+        "llama": GPT(GPTConfig.llama(61, 20, **sizes)),
+        "bert": Bert(BertConfig(61, 20, **sizes)),
+    }
+
+
 VISION_MODELS = {
     "vit": ("ViTForImageClassification", "ViTConfig"),
     "deit": ("DeiTForImageClassification", "DeiTConfig"),

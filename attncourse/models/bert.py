@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attncourse import positions
+from attncourse._validate import token_rows as check_ids
 from attncourse.layers import ACTIVATIONS, EncoderBlock, attention_weights
 
 
@@ -103,9 +104,10 @@ class Bert(nn.Module):
         Raises
         ------
         ValueError
-            When shapes do not fit, or the sequence is longer than `max_len`.
+            When shapes do not fit, the sequence is longer than `max_len`, or `ids` are none at
+            all or outside the vocabulary.
         TypeError
-            When `attend` is not boolean.
+            When `ids` are no tensor of integers, or `attend` is not boolean.
         """
         x = self.hidden_states(ids, attend, segments)[-1]
         return x if self.norm is None else self.norm(x)
@@ -153,8 +155,7 @@ class Bert(nn.Module):
 
     def _embedded(self, ids: Tensor, segments: Tensor | None) -> Tensor:
         """Add token, position and segment vectors, and normalise."""
-        if ids.ndim != 2:
-            raise ValueError(f"ids must have shape (B, L), got {tuple(ids.shape)}")
+        check_ids(ids, self.config.vocab_size)
         length = ids.shape[1]
         if length > self.config.max_len:
             raise ValueError(f"the sequence has {length} tokens, max_len is {self.config.max_len}")

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from attncourse import positions
+from attncourse._validate import token_rows as check_ids
 from attncourse.kv_cache import KVCache
 from attncourse.layers import EncoderBlock, attention_weights, make_norm
 from attncourse.layers.rotary import PAIRINGS
@@ -175,7 +176,10 @@ class GPT(nn.Module):
         Raises
         ------
         ValueError
-            When the sequence is longer than `max_len`, or `ids` has not two axes.
+            When the sequence is longer than `max_len`, `ids` has not two axes, none at all, or
+            a number outside the vocabulary.
+        TypeError
+            When `ids` is no tensor of integers.
         """
         x = deque(self._states(ids, cache), maxlen=1).pop()  # the last one
         x = x[:, -1:] if last_only else x
@@ -214,8 +218,7 @@ class GPT(nn.Module):
 
     def _embedded(self, ids: Tensor, start: int) -> Tensor:
         """Look the tokens up, and add their positions where the style says so."""
-        if ids.ndim != 2:
-            raise ValueError(f"ids must have shape (B, L), got {tuple(ids.shape)}")
+        check_ids(ids, self.config.vocab_size)
         stop = start + ids.shape[1]
         if stop > self.config.max_len:
             raise ValueError(f"the sequence has {stop} tokens, max_len is {self.config.max_len}")

@@ -401,6 +401,14 @@ def test_a_gguf_model_writes_and_its_tokenizer_reads(small, cache):
     assert model(torch.tensor([tokenizer.encode("ab ab")])).shape == (1, 2, 6)
 
 
+def test_a_gguf_file_may_have_an_output_of_its_own(small, cache):
+    written = tiny_gguf.write(small, tied=False)
+    model, _ = load(small)
+    expected = torch.from_numpy(written["output.weight"])
+    torch.testing.assert_close(model.unembed.weight.data, expected, rtol=0, atol=0)
+    assert not torch.equal(model.embed.weight, model.unembed.weight)
+
+
 def test_the_cache_lies_outside_the_repository(monkeypatch):
     monkeypatch.delenv("ATTNCOURSE_CACHE", raising=False)
     root = Path(__file__).resolve().parents[1]
@@ -479,6 +487,18 @@ def test_a_model_that_the_hub_does_not_have_is_named(no_network, monkeypatch):
     monkeypatch.setattr(no_network, "snapshot_download", refuse)
     with pytest.raises(ValueError, match="no model 'a/b' at revision 'v9'"):
         hub.fetch("a/b", "v9")
+
+
+def test_a_download_that_breaks_off_is_said_plainly(no_network, monkeypatch):
+    errors = no_network.errors
+    broken = type("Broken", errors.HfHubHTTPError.__bases__, {})("peer closed connection")
+
+    def refuse(*_, **__):
+        raise broken
+
+    monkeypatch.setattr(no_network, "snapshot_download", refuse)
+    with pytest.raises(ConnectionError, match=r"'a/b' to its end: peer closed.*try again"):
+        hub.fetch("a/b")
 
 
 class _Response:

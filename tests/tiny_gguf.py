@@ -17,7 +17,7 @@ SHAPES = {
 }
 
 
-def write(path, architecture="llama", quantised=True):
+def write(path, architecture="llama", quantised=True, tied=True):
     """Write random weights, most of them in 8 bits; return them as they will be read."""
     rng = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, architecture)
@@ -36,6 +36,7 @@ def write(path, architecture="llama", quantised=True):
     writer.add_token_types([3, 1, 1, 1, 1, 1])
     writer.add_token_merges(["a b", "Ġ ab"])
     shapes = {"token_embd.weight": (len(TOKENS), 32), "output_norm.weight": (32,)}
+    shapes |= {} if tied else {"output.weight": (len(TOKENS), 32)}
     shapes |= {f"blk.{n}.{name}.weight": shape for n in range(2) for name, shape in SHAPES.items()}
     written = {}
     for name, shape in shapes.items():

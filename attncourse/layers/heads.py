@@ -16,10 +16,8 @@ from attncourse._validate import whole
 from attncourse.decode import decode
 from attncourse.kv_cache import KVCache
 from attncourse.layers.rotary import check_pairing, turn
-from attncourse.rungs import attention, by_name
+from attncourse.rungs import attention
 from attncourse.tiles import fold, unfold
-
-_PLAIN = by_name("sdpa").function  # what "auto" takes for a CPU when nothing special is asked for
 
 
 class MultiHeadAttention(nn.Module):
@@ -232,14 +230,13 @@ class MultiHeadAttention(nn.Module):
 
         A single new token on rung "auto" takes `decode`, which is made for it, or on a CPU, where
         it sees all keys, its idea alone: the query heads that share a key are rows of one matrix.
-        The rung is called directly there: checking arguments that were made here would take as
-        long as attending. A rung that was asked for by name is never swapped.
+        A rung that was asked for by name is never swapped.
         """
         k, v = cache.append(k, v)
         if self.rung == "auto" and attn_mask is None and q.shape[2] == 1:
             if hiding or q.device.type != "cpu":
                 return decode(q, k, v, **hiding)
-            return unfold(_PLAIN(fold(q, self.num_kv_heads), k, v), self.num_heads)
+            return unfold(attention(fold(q, self.num_kv_heads), k, v), self.num_heads)
         options = {"attn_mask": attn_mask, "is_causal": True, "causal_align": "bottom_right"}
         return self._attend(q, k, v, {**options, **hiding})
 

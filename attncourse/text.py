@@ -7,12 +7,12 @@ on purpose: Unicode normalisation, saving to disk, and every trick that only mak
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from attncourse._special_tokens import split_special
 from attncourse.bpe import NUM_BYTES, Pair, learn_merges, merge_all, pieces
 
 
@@ -86,15 +86,9 @@ class Tokenizer:
         list of int
             Ids below ``len(self)``; an empty text gives an empty list.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, got {type(text).__name__}")
-        if not (allow_special and self.special_tokens):
-            return self._encode_plain(text)
-        longest_first = sorted(self.special_tokens, key=len, reverse=True)
         ids: list[int] = []
-        for part in re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text):
-            special = part in self.special_tokens
-            ids += [self.special_id(part)] if special else self._encode_plain(part)
+        for piece, special in split_special(text, self.special_tokens if allow_special else ()):
+            ids += [self.special_id(piece)] if special else self._encode_plain(piece)
         return ids
 
     def _encode_plain(self, text: str) -> list[int]:

@@ -8,12 +8,13 @@ fits nowhere is ``[UNK]``, and that loses it. Learning such a vocabulary is in
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+from attncourse._special_tokens import split_special
 
 PREFIX = "##"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -178,14 +179,10 @@ class WordPiece:
             Read the special tokens in `text` as such. By default ``[MASK]`` in a text is what it
             looks like: a bracket, a word and a bracket.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, got {type(text).__name__}")
-        if not (allow_special and self.special_tokens):
-            return self._plain_tokens(text)
-        longest_first = sorted(self.special_tokens, key=len, reverse=True)
         found: list[str] = []
-        for part in re.split("(" + "|".join(map(re.escape, longest_first)) + ")", text):
-            found += [part] if part in self.special_tokens else self._plain_tokens(part)
+        allowed = self.special_tokens or () if allow_special else ()
+        for piece, special in split_special(text, allowed):
+            found += [piece] if special else self._plain_tokens(piece)
         return found
 
     def _plain_tokens(self, text: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import regex
 
+from attncourse._special_tokens import split_special
 from attncourse.bpe import NUM_BYTES, Pair, merge_all
 
 # GPT-2's rule. White space is spelt out: Python's \s holds four control characters more.
@@ -147,14 +148,9 @@ class BytePairs:
         list of int
             An empty text gives an empty list.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"text must be a str, got {type(text).__name__}")
-        if not (allow_special and self.special_tokens):
-            return self._encode_plain(text)
-        longest_first = sorted(self.special_tokens, key=len, reverse=True)
         ids: list[int] = []
-        for part in regex.split("(" + "|".join(map(regex.escape, longest_first)) + ")", text):
-            ids += [self.vocab[part]] if part in self.special_tokens else self._encode_plain(part)
+        for piece, special in split_special(text, self.special_tokens if allow_special else ()):
+            ids += [self.vocab[piece]] if special else self._encode_plain(piece)
         return ids
 
     def _encode_plain(self, text: str) -> list[int]:

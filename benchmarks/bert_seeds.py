@@ -10,20 +10,18 @@ weights of a judge of words, head by head. Writes benchmarks/results/bert_seeds.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import sys
 from pathlib import Path
 
 import numpy as np
 import sklearn
 import torch
+from record import circumstances, write
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-import attncourse
 from attncourse import train
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.models.gpt import GPT, GPTConfig
@@ -225,19 +223,14 @@ def main():
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     results = {
-        "script": "benchmarks/bert_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, 1 thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
+        **circumstances(__file__),
         "sklearn": sklearn.__version__,
-        "attncourse": attncourse.__version__,
         "runs": [],
     }
     for seed in range(chosen.seeds):
         results["runs"].append(one_seed(seed))
         print(json.dumps(results["runs"][-1]), file=sys.stderr, flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(RESULTS, results)
 
 
 if __name__ == "__main__":

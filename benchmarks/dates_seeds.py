@@ -11,17 +11,14 @@ without a block in which the sentences see each other. Writes benchmarks/results
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 from pathlib import Path
 
 import babel
 import numpy as np
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import tasks, train
 from attncourse.models.pointer import Pointer
 from attncourse.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -105,14 +102,8 @@ def one_seed(seed):
 
 def about():
     return {
-        "script": "benchmarks/dates_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
+        **circumstances(__file__),
         "babel": babel.__version__,
-        "attncourse": attncourse.__version__,
         "data": f"{DATES} dates in 9 styles of 7 languages; 1000 of days never trained on",
         "training": f"Adam, batch {BATCH}, clip 1.0; steps and lr: dates {PLAN}, "
         f"comparison without mask {BROKEN}, pointer {POINTER} steps at 3e-3",
@@ -128,10 +119,7 @@ def main():
     for seed in range(chosen.seeds):
         runs.append(one_seed(seed))
         print(runs[-1], file=sys.stderr, flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(
-        json.dumps(about() | {"runs": runs}, indent=1, default=float) + "\n", encoding="utf-8"
-    )
+    write(RESULTS, about() | {"runs": runs})
 
 
 if __name__ == "__main__":

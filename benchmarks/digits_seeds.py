@@ -10,18 +10,14 @@ two controls, and what another picture size does. Writes benchmarks/results/digi
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import sklearn
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import pictures, train
 from attncourse.models.small_pictures import KINDS, ConvNet, WindowNet
 from attncourse.models.vit import ViT, ViTConfig, patchify
@@ -118,14 +114,8 @@ def one_seed(digits, seed):
 
 def about():
     return {
-        "script": "benchmarks/digits_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
+        **circumstances(__file__),
         "scikit-learn": sklearn.__version__,
-        "attncourse": attncourse.__version__,
         "data": "scikit-learn digits, 1437 for training, 360 held out, the same split each time",
         "training": f"Adam, batch {BATCH}, clip 1.0; steps and lr: ViT {LONG}, "
         f"no positions and convolutions {SHORT}, windows {WINDOWS}",
@@ -146,8 +136,7 @@ def main():
         runs.append(one_seed(digits, seed))
         shown = {name: f"{value:.3f}" for name, value in runs[-1]["accuracy"].items()}
         print(f"seed {seed}: {shown}", file=sys.stderr, flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(about() | {"runs": runs}, indent=1) + "\n", encoding="utf-8")
+    write(RESULTS, about() | {"runs": runs})
 
 
 if __name__ == "__main__":

@@ -14,10 +14,7 @@ Writes attncourse/measured/film_snippets.json.
 from __future__ import annotations
 
 import argparse
-import datetime
 import io
-import json
-import platform
 import random
 import sys
 import tarfile
@@ -26,10 +23,10 @@ from pathlib import Path
 
 import sklearn
 import torch
+from record import circumstances, write
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-import attncourse
 from attncourse import train
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.models.verdicts import SentenceVerdict
@@ -110,13 +107,8 @@ def main():
     training, testing = rows[:-TESTED], rows[-TESTED:]
     majority = max(sum(y for _, y in testing), sum(not y for _, y in testing)) / len(testing)
     results = {
-        "script": "benchmarks/film_snippets.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, 1 thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
+        **circumstances(__file__),
         "sklearn": sklearn.__version__,
-        "attncourse": attncourse.__version__,
         "snippets": {"training": len(training), "testing": len(testing)},
         "encoder_settings": {**SIZES, "steps": STEPS, "lr": LR, "batch": BATCH},
         "majority": majority,
@@ -127,7 +119,7 @@ def main():
     for seed in range(chosen.seeds):
         results["encoder"].append(encoder(training, testing, seed))
         print(f"encoder, seed {seed}: {results['encoder'][-1]:.3f}", file=sys.stderr)
-        RESULT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(RESULT, results)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,14 @@ Writes benchmarks/results/generate_seeds.json.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
-import platform
 import re
 import sys
 from pathlib import Path
 
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import train
 from attncourse.corpus import python_docs
 from attncourse.models.generate import generate
@@ -122,12 +120,7 @@ def main():
     torch.set_num_threads(1)
     docs = python_docs()
     results = {
-        "script": "benchmarks/generate_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, 1 thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "attncourse": attncourse.__version__,
+        **circumstances(__file__),
         "bigram_nats": docs.bigram_loss(),
         "contexts": CONTEXTS,
         "distances": BACKS,
@@ -137,7 +130,7 @@ def main():
     for seed in range(chosen.seeds):
         results["runs"].append(one_seed(docs, seed))
         print(json.dumps(results["runs"][-1]), file=sys.stderr)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write(RESULTS, results)
 
 
 if __name__ == "__main__":

@@ -10,16 +10,13 @@ that nobody can predict. Writes benchmarks/results/gpt_seeds.json.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import corpus, probes, train
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.models.reader import Reader
@@ -79,13 +76,7 @@ def one_leak(seed):
 
 def about(docs):
     return {
-        "script": "benchmarks/gpt_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "attncourse": attncourse.__version__,
+        **circumstances(__file__),
         "text": f"{len(docs.text)} characters, {len(docs)} different",
         "bigram_nats": docs.bigram_loss(),
         "best_possible_without_the_leak": float(np.log(10)),
@@ -104,9 +95,8 @@ def main():
     for seed in range(chosen.seeds):
         gpts.append(one_gpt(docs, seed))
         print(gpts[-1], file=sys.stderr, flush=True)
-    RESULTS.parent.mkdir(exist_ok=True)
     found = about(docs) | {"gpt": gpts, "leak": leaks}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write(RESULTS, found)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,12 @@ Writes benchmarks/results/heads_seeds.json.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import tasks, train
 from attncourse.models.reader import Reader
 
@@ -60,13 +56,7 @@ def one_run(seed, options):
 
 def about():
     return {
-        "script": "benchmarks/heads_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "attncourse": attncourse.__version__,
+        **circumstances(__file__),
         "task": f"two look-ups in {SEQ_LEN} symbols of 10, batch {BATCH}",
         "training": f"Adam, lr {LR}, clip 1.0, at most {STEPS} steps, solved at {SOLVED}",
     }
@@ -83,8 +73,7 @@ def main():
         groups.append({"heads": name, "runs": runs})
         found = [f"{run['accuracy']:.2f} ({run['steps_to_solve']})" for run in runs]
         print(f"{name}: accuracy (steps to solve) {', '.join(found)}", file=sys.stderr)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(about() | {"groups": groups}, indent=1) + "\n", encoding="utf-8")
+    write(RESULTS, about() | {"groups": groups})
 
 
 if __name__ == "__main__":

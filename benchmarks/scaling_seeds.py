@@ -11,16 +11,12 @@ the start. Writes benchmarks/results/scaling_seeds.json.
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import platform
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+from record import circumstances, write
 
-import attncourse
 from attncourse import tasks, train
 from attncourse.models.one_layer import OneLayer
 
@@ -76,13 +72,7 @@ def one_run(head_dim, scale, seed):
 
 def about():
     return {
-        "script": "benchmarks/scaling_seeds.py",
-        "date": datetime.date.today().isoformat(),
-        "device": f"CPU, {platform.machine()}, {torch.get_num_threads()} thread",
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "attncourse": attncourse.__version__,
+        **circumstances(__file__),
         "task": f"reversal of {SEQ_LEN} symbols of 10, batch {BATCH}",
         "training": f"Adam, lr {LR}, clip 1.0, at most {STEPS} steps, solved at {SOLVED}",
     }
@@ -101,8 +91,7 @@ def main():
             groups.append({"head_dim": head_dim, "scores": name, "runs": runs})
             steps = [run["steps_to_solve"] for run in runs]
             print(f"E = {head_dim:4d}, {name:11}: solved after {steps} steps", file=sys.stderr)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(about() | {"groups": groups}, indent=1) + "\n", encoding="utf-8")
+    write(RESULTS, about() | {"groups": groups})
 
 
 if __name__ == "__main__":

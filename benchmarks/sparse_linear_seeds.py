@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from record import write
 from torch import nn
 
 from attncourse import attention, tasks, train
@@ -96,7 +97,7 @@ def main() -> None:
         if name.startswith(chosen.only):
             results[name] = [run(seed=seed) | {"seed": seed} for seed in range(chosen.seeds)]
             print(f"{name:22}", [one["accuracy"] for one in results[name]], flush=True)
-            RESULTS.write_text(json.dumps({"machine": machine(), "runs": results}, indent=1) + "\n")
+            write(RESULTS, {"machine": machine(), "runs": results})
     outside = [
         f"{name} {one['accuracy']}"
         for name, (low, high) in BANDS.items()

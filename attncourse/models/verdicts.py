@@ -32,21 +32,8 @@ class SentenceVerdict(nn.Module):
         return self.judge(self.reader(ids, attend)[:, 0])
 
 
-class WordVerdict(nn.Module):
-    """Judge every token by its own description.
-
-    Parameters
-    ----------
-    reader : Bert
-        The encoder; it is trained along.
-    num_classes : int, default 2
-        C.
-    """
-
-    def __init__(self, reader: Bert, num_classes: int = 2) -> None:
-        super().__init__()
-        self.reader = reader
-        self.judge = nn.Linear(reader.config.d_model, num_classes)
+class WordVerdict(SentenceVerdict):
+    """Judge every token by its own description; the parameters are those of `SentenceVerdict`."""
 
     def forward(self, ids: Tensor, attend: Tensor | None = None) -> Tensor:
         """Turn tokens (B, L) into scores (B, L, C); `attend` as in `Bert.forward`."""

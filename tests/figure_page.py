@@ -1,7 +1,10 @@
 """A blank page that shows one figure without a kernel, for the tests of figures."""
 
+import base64
 import json
 from pathlib import Path
+
+import numpy as np
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = (
@@ -17,6 +20,27 @@ LEFT_OUTSIDE = """() => {
     .filter((node) => !node.closest(".attn-scroll") && node.getBoundingClientRect().right > edge)
     .map((node) => node.className || node.tagName);
 }"""
+
+
+LAYERS, HEADS = 2, 3
+TEXTS = ("not bad at all", "so bad", "it was tired", "it was")
+
+
+def sentence(text, seed):
+    tokens = ["[CLS]", *text.split()]
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet(np.full(len(tokens), 0.3), size=(LAYERS, HEADS, len(tokens)))
+    packed = base64.b64encode((255 * weights).round().astype(np.uint8).tobytes()).decode()
+    return {"text": text, "tokens": tokens, "weights": packed}
+
+
+SENTENCES = [sentence(text, seed) for seed, text in enumerate(TEXTS)]
+
+
+def heads(**choices):
+    from attncourse.widgets import HeadBrowser  # where anywidget is
+
+    return HeadBrowser(SENTENCES, LAYERS, HEADS, **choices)
 
 
 def state_of(widget):

@@ -10,7 +10,17 @@ import pytest
 
 pytest.importorskip("anywidget")
 
-from figure_page import LEFT_OUTSIDE, LOADER, open_saved, serve, state_of
+from figure_page import (
+    HEADS,
+    LAYERS,
+    LEFT_OUTSIDE,
+    LOADER,
+    SENTENCES,
+    heads,
+    open_saved,
+    serve,
+    state_of,
+)
 
 from attncourse.measured import measured
 from attncourse.widgets import HeadBrowser
@@ -19,23 +29,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))
 from course_late_figures import move_out
 
 MIME = "application/vnd.jupyter.widget-"
-LAYERS, HEADS = 2, 3
-TEXTS = ("not bad at all", "so bad", "it was tired", "it was")
-
-
-def sentence(text, seed):
-    tokens = ["[CLS]", *text.split()]
-    rng = np.random.default_rng(seed)
-    weights = rng.dirichlet(np.full(len(tokens), 0.3), size=(LAYERS, HEADS, len(tokens)))
-    packed = base64.b64encode((255 * weights).round().astype(np.uint8).tobytes()).decode()
-    return {"text": text, "tokens": tokens, "weights": packed}
-
-
-SENTENCES = [sentence(text, seed) for seed, text in enumerate(TEXTS)]
-
-
-def heads(**choices):
-    return HeadBrowser(SENTENCES, LAYERS, HEADS, **choices)
 
 
 def rows_of(number, layer, head):

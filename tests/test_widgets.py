@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("anywidget")
 
-from figure_page import LEFT_OUTSIDE, open_saved, serve, state_of
+from figure_page import LEFT_OUTSIDE, TEXTS, heads, open_saved, serve, state_of
 
 from attncourse import reference, softmax, traffic
 from attncourse.softmax import stable
@@ -35,7 +35,7 @@ def player(arrays=PLAYED, **choices):
     return TilePlayer(*arrays, **(BLOCKS | {"window_size": 5} | choices))
 
 
-both = pytest.mark.parametrize("make", [explorer, player], ids=lambda make: make.__name__)
+every = pytest.mark.parametrize("make", [explorer, player, heads], ids=lambda make: make.__name__)
 
 
 def expected(state):
@@ -129,7 +129,7 @@ def test_sharpness_goes_from_the_average_to_one_key(page):
 
 
 @pytest.mark.browser
-@both
+@every
 def test_arrow_keys_stay_inside_until_the_figure_is_gone(page, make):
     serve(page, "<div id=here></div>")
     heard = page.evaluate(
@@ -148,7 +148,7 @@ def test_arrow_keys_stay_inside_until_the_figure_is_gone(page, make):
             const press = (node) => node.dispatchEvent(
                 new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
             const cleanup = widget.render({ model, el });
-            const slider = el.querySelector("input"), root = el.firstChild;
+            const slider = el.querySelector("input, select"), root = el.firstChild;
             press(slider);
             const inside = heard;
             press(document.body);
@@ -196,7 +196,7 @@ def test_it_is_accessible_and_fits(page, widget, theme, width):
 
 
 @pytest.mark.browser
-@both
+@pytest.mark.parametrize("make", [explorer, player], ids=lambda make: make.__name__)
 def test_nothing_moves_for_readers_who_asked_for_stillness(page, make):
     bar = "getComputedStyle(document.querySelector('.attn-bar')).transitionDuration"
     open_saved(page, make())
@@ -205,7 +205,7 @@ def test_nothing_moves_for_readers_who_asked_for_stillness(page, make):
     assert page.evaluate(bar) == "0s"
 
 
-@both
+@every
 def test_the_module_needs_nothing_and_the_state_is_plain_json(make):
     figure = make()
     # The address of SVG's names is a name, not a place.
@@ -427,11 +427,13 @@ EVERY_TEXT = """() => {
       if (node.hasAttribute(name)) found.push(node.getAttribute(name));
   return found;
 }"""
-NOT_TRANSLATED = {*TOKENS, "q", "k", "v", "out", "lse", "E"}  # words of the data, names in the code
+SAID = " ".join(TEXTS).split()
+# Words of the data, names in the code.
+NOT_TRANSLATED = {*TOKENS, *SAID, "CLS", "q", "k", "v", "out", "lse", "E"}
 
 
 @pytest.mark.browser
-@both
+@every
 def test_every_text_of_a_figure_can_be_translated(page, make):
     english = make().labels
     foreign = {

@@ -122,31 +122,19 @@ function render({ model, el }) {
   const steer = controls(model, set);
   const parts = [tokenButtons(first, set), rowTable(first), weightTable(first), readout(first)];
   const [buttons, one, all, numbers] = parts.map((part) => part.node);
-  const live = make("p", { class: "attn-live", "aria-live": "polite" });
+  const voice = speaker();
   const tables = make("div", { class: "attn-tables" }, one, all);
-  const root = make("div", { class: "attn-figure attn-explorer", role: "group", "aria-label": labels.figure }, buttons, ...steer.nodes, tables, numbers, live);
+  const root = make("div", { class: "attn-figure attn-explorer", role: "group", "aria-label": labels.figure }, buttons, ...steer.nodes, tables, numbers, voice.node);
 
-  let timer;
   const draw = () => {
     const state = read(model), result = compute(state);
     steer.show(state);
     parts.forEach((part) => part.show(state, result));
-    clearTimeout(timer);  // a moving slider speaks once, when it rests
     const weight = result.weights[state.selected][result.top].toFixed(2);
-    const spoken = fill(labels.spoken, { token: tokens[state.selected], weight, key: tokens[result.top] });
-    timer = setTimeout(() => { live.textContent = spoken; }, live.textContent ? 300 : 0);
+    voice.say(fill(labels.spoken, { token: tokens[state.selected], weight, key: tokens[result.top] }));
   };
-  const releaseKeys = keepKeys(root);
-  const events = ["width_index", "divide", "sharpness", "selected"].map((name) => `change:${name}`);
-  events.forEach((event) => model.on(event, draw));
-  el.append(root);
-  draw();
-  return () => {
-    clearTimeout(timer);
-    releaseKeys();
-    events.forEach((event) => model.off(event, draw));
-    root.remove();
-  };
+  const traits = ["width_index", "divide", "sharpness", "selected"];
+  return attach({ model, el, root, traits, draw, stop: voice.stop });
 }
 
 export default { render };

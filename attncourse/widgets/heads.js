@@ -152,11 +152,10 @@ function render({ model, el }) {
   const chosen = make("p", { class: "attn-heading" });
   const [own, control] = [labels.sentence, labels.control].map((title) => reading(title, first, set));
   const table = habitTable(first);
-  const live = make("p", { class: "attn-live", "aria-live": "polite" });
+  const voice = speaker();
   const pair = make("div", { class: "attn-pair" }, own.node, control.node);
-  const root = make("div", { class: "attn-figure attn-heads", role: "group", "aria-label": labels.figure }, list.node, all.node, chosen, pair, table.node, live);
+  const root = make("div", { class: "attn-figure attn-heads", role: "group", "aria-label": labels.figure }, list.node, all.node, chosen, pair, table.node, voice.node);
 
-  let timer;
   const draw = () => {
     const state = read(model);
     list.show(state);
@@ -164,22 +163,11 @@ function render({ model, el }) {
     chosen.textContent = fill(labels.one, state);
     const result = own.show(state, state.sentence);
     table.show(result, control.show(state, state.sentences[state.sentence].control));
-    clearTimeout(timer);  // a moving pointer speaks once, when it rests
     const { tokens } = state.sentences[state.sentence];
-    const spoken = fill(labels.spoken, { token: tokens[result.token], key: tokens[result.top], weight: two(result.row[result.top]) });
-    timer = setTimeout(() => { live.textContent = spoken; }, live.textContent ? 300 : 0);
+    voice.say(fill(labels.spoken, { token: tokens[result.token], key: tokens[result.top], weight: two(result.row[result.top]) }));
   };
-  const releaseKeys = keepKeys(root, all.walk);
-  const events = ["sentence", "layer", "head", "token"].map((name) => `change:${name}`);
-  events.forEach((event) => model.on(event, draw));
-  el.append(root);
-  draw();
-  return () => {
-    clearTimeout(timer);
-    releaseKeys();
-    events.forEach((event) => model.off(event, draw));
-    root.remove();
-  };
+  const traits = ["sentence", "layer", "head", "token"];
+  return attach({ model, el, root, traits, draw, handle: all.walk, stop: voice.stop });
 }
 
 export default { render };

@@ -60,3 +60,30 @@ function keepKeys(root, handle = () => {}) {
   window.addEventListener("keydown", keep, true);
   return () => window.removeEventListener("keydown", keep, true);
 }
+
+// A line that is read aloud; one that changes fast, as under a moving slider, speaks once, when it rests.
+function speaker() {
+  const node = make("p", { class: "attn-live", "aria-live": "polite" });
+  let timer;
+  const stop = () => clearTimeout(timer);
+  const say = (text) => {
+    stop();
+    timer = setTimeout(() => { node.textContent = text; }, node.textContent ? 300 : 0);
+  };
+  return { node, say, stop };
+}
+
+// Put a figure into its place and draw it anew when a trait changes. Returns what takes it away.
+function attach({ model, el, root, traits, draw, handle, stop }) {
+  const releaseKeys = keepKeys(root, handle);
+  const events = traits.map((name) => `change:${name}`);
+  events.forEach((event) => model.on(event, draw));
+  el.append(root);
+  draw();
+  return () => {
+    stop();
+    releaseKeys();
+    events.forEach((event) => model.off(event, draw));
+    root.remove();
+  };
+}

@@ -252,17 +252,8 @@ function render({ model, el }) {
     live.setAttribute("aria-live", player.playing() ? "off" : "polite");
     live.textContent = describe(first, state, result);
   };
-  const releaseKeys = keepKeys(root);
-  const events = ["run_index", "step", "watch", "gain", "subtract"].map((name) => `change:${name}`);
-  events.forEach((event) => model.on(event, update));
-  el.append(root);
-  update();
-  return () => {
-    player.stop();
-    releaseKeys();
-    events.forEach((event) => model.off(event, update));
-    root.remove();
-  };
+  const traits = ["run_index", "step", "watch", "gain", "subtract"];
+  return attach({ model, el, root, traits, draw: update, stop: player.stop });
 }
 
 export default { render };

@@ -1,10 +1,12 @@
 """The book's machinery: the ledger, the execution key, and executing chapters."""
 
+import json
+
 import nbformat
 import pytest
 from built_book import ROOT
 from course_address import read_address
-from course_claims import asserts, find_problems, read_claims, state, summary
+from course_claims import asserts, bounds, find_problems, held_to, read_claims, state, summary
 from course_execution import cache_folder, execution_key
 from execute_chapters import fill_cache
 from jupyter_cache import get_cache
@@ -149,6 +151,31 @@ def test_a_statement_without_cells_is_planned_and_counted_so():
 )
 def test_what_counts_as_an_assertion(code, expected):
     assert asserts(code) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("assert 0.5 < x <= 0.75", ["> 0.5", "<= 0.75"]),
+        ("assert -0.03 > x and y > 0.9", ["< -0.03", "> 0.9"]),
+        ("np.testing.assert_allclose(a, b, rtol=0.06, atol=1e-09)", ["rtol 0.06", "atol 1e-09"]),
+        ("assert x > 0.9\nassert y > 0.9", ["> 0.9"]),
+        ("assert len(x) == 3 and i < 7\nz = 0.5 < w", []),
+    ],
+    ids=str,
+)
+def test_the_ledger_reads_the_bounds_of_a_check(code, expected):
+    assert bounds(code) == expected
+
+
+def test_only_the_cells_of_a_claim_give_its_bounds(tmp_path):
+    cells = [
+        {"cell_type": "code", "metadata": {"tags": [tag]}, "source": [f"assert x > {bound}"]}
+        for tag, bound in (("claim-S1-01", 0.5), ("claim-S1-02", 0.6), ("claim-S1-01", 0.7))
+    ]
+    path = tmp_path / "01_x.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    assert held_to(path, "S1-01") == ["> 0.5", "> 0.7"]
 
 
 def test_a_bad_verdict_is_refused(tmp_path):

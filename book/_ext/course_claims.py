@@ -19,6 +19,9 @@ from sphinx.util.docutils import SphinxDirective
 LOGGER = logging.getLogger(__name__)
 VERDICTS = {"shown", "shown under conditions", "corrected"}
 TAG = "claim-"
+TOLERANCES = ("rtol", "atol", "rel", "abs")
+SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+TURNED = str.maketrans("<>", "><")
 
 
 def cell_anchor(cell):
@@ -39,12 +42,56 @@ def asserts(source):
     return False
 
 
+def bounds(source):
+    """List the numbers that code holds its results to, in the order in which they stand.
+
+    >>> bounds("assert 0.5 < share < 0.7; np.testing.assert_allclose(a, b, rtol=0.06)")
+    ['> 0.5', '< 0.7', 'rtol 0.06']
+    """
+    found = []
+    for node in ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!].*$", "", source))):
+        if isinstance(node, ast.Assert):
+            found += [b for each in ast.walk(node.test) for b in _compared(each)]
+        if isinstance(node, ast.Call):
+            found += [
+                f"{word.arg} {ast.unparse(word.value)}"
+                for word in node.keywords
+                if word.arg in TOLERANCES
+            ]
+    return list(dict.fromkeys(found))
+
+
+def _compared(node):
+    """Yield the fractions that one comparison holds something to."""
+    if not isinstance(node, ast.Compare):
+        return
+    sides = [node.left, *node.comparators]
+    for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
+        sign = SIGNS.get(type(operator))
+        if sign and _is_fraction(right):
+            yield f"{sign} {ast.unparse(right)}"
+        elif sign and _is_fraction(left):
+            yield f"{sign.translate(TURNED)} {ast.unparse(left)}"
+
+
+def _is_fraction(node):
+    node = node.operand if isinstance(node, ast.UnaryOp) else node
+    return isinstance(node, ast.Constant) and isinstance(node.value, float)
+
+
 def tagged_cells(notebook):
     """Yield ``(claim, anchor, can fail)`` for each tagged code cell of a notebook file."""
     for cell in json.loads(Path(notebook).read_text(encoding="utf8"))["cells"]:
         for tag in cell["metadata"].get("tags", []):
             if tag.startswith(TAG) and cell["cell_type"] == "code":
                 yield tag.removeprefix(TAG), cell_anchor(cell), asserts("".join(cell["source"]))
+
+
+def held_to(notebook, claim):
+    """List the bounds in all cells of a notebook file that check a claim."""
+    cells = json.loads(Path(notebook).read_text(encoding="utf8"))["cells"]
+    sources = ["".join(c["source"]) for c in cells if TAG + claim in c["metadata"].get("tags", [])]
+    return list(dict.fromkeys(bound for source in sources for bound in bounds(source)))
 
 
 def read_claims(path):
@@ -151,7 +198,9 @@ class ClaimsLedger(SphinxDirective):
             f"{{check-link}}`{i} <{page}#{anchor}>`" for i, anchor in enumerate(anchors, start=1)
         ]
         word = "cell" if len(links) == 1 else "cells"
-        return f"{{claim-check}}`chapter {number:02d}, {word}` " + " ".join(links)
+        held = held_to(self.env.doc2path(docs[number]), ident)
+        within = f" {{claim-bounds}}`{', '.join(held)}`" if held else ""
+        return f"{{claim-check}}`chapter {number:02d}, {word}` " + " ".join(links) + within
 
 
 HEADER = ("Id", "Statement", "Verdict", "Checked by")
@@ -176,6 +225,11 @@ def verdict_role(name, rawtext, text, lineno, inliner, options=None, content=())
 def claim_check_role(name, rawtext, text, lineno, inliner, options=None, content=()):
     """Write where a statement is checked, on a line of its own."""
     return [nodes.inline(rawtext, text, classes=["claim-check"])], []
+
+
+def claim_bounds_role(name, rawtext, text, lineno, inliner, options=None, content=()):
+    """Write what the cells hold their results to, on a line of its own."""
+    return [nodes.inline(rawtext, text, classes=["claim-bounds"])], []
 
 
 def claim_role(name, rawtext, text, lineno, inliner, options=None, content=()):
@@ -228,6 +282,7 @@ def setup(app):
     app.add_role("verdict", verdict_role)
     app.add_role("claim", claim_role)
     app.add_role("claim-check", claim_check_role)
+    app.add_role("claim-bounds", claim_bounds_role)
     app.add_role("check-link", CheckLink())
     app.connect("doctree-read", anchor_cells)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

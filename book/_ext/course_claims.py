@@ -22,6 +22,7 @@ TAG = "claim-"
 TOLERANCES = ("rtol", "atol", "rel", "abs")
 SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 TURNED = str.maketrans("<>", "><")
+UNBROKEN = str.maketrans({" ": "\N{NO-BREAK SPACE}", "-": "\N{NON-BREAKING HYPHEN}"})
 
 
 def cell_anchor(cell):
@@ -199,7 +200,8 @@ class ClaimsLedger(SphinxDirective):
         ]
         word = "cell" if len(links) == 1 else "cells"
         held = held_to(self.env.doc2path(docs[number]), ident)
-        within = f" {{claim-bounds}}`{', '.join(held)}`" if held else ""
+        whole = [bound.translate(UNBROKEN) for bound in held]
+        within = f" {{claim-bounds}}`{', '.join(whole)}`" if held else ""
         return f"{{claim-check}}`chapter {number:02d}, {word}` " + " ".join(links) + within
 
 

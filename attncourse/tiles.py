@@ -5,24 +5,32 @@ that no query sees (skipped), those that every query sees (no mask needed) and t
 in between. Grouped heads become rows: the queries that share a key are stacked, so one
 matrix product serves the group.
 
-Left out: scores and softmax, and any mask that is an array.
+Left out: softmax, and how a mask that is an array acts (`attncourse.scores`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from attncourse import scores as order
+
 __all__ = [
     "blocks",
     "by_group",
     "clear",
+    "finish_in_place",
     "fold",
-    "is_clear",
     "key_blocks",
     "span",
     "sum_by_group",
     "unfold",
 ]
+
+
+# What changes scores by more than position.
+_ON_SCORES = ("attn_mask", "softcap", "alibi_slopes")
 
 
 def blocks(start: int, stop: int, size: int) -> list[slice]:
@@ -87,25 +95,6 @@ def clear(rows: slice, seq_len_kv: int, shift: int = 0, window_size: int | None 
     return _clip(first, rows.start + shift + 1, seq_len_kv)
 
 
-def is_clear(rows: slice, cols: slice, shift: int = 0, window_size: int | None = None) -> bool:
-    """Tell whether every query of a causal tile sees every key of it: no mask is needed.
-
-    Parameters
-    ----------
-    rows, cols : slice
-        Which queries and keys the tile holds.
-    shift, window_size
-        As in `span`.
-
-    Returns
-    -------
-    bool
-        True for a tile that lies inside `clear`.
-    """
-    inside = clear(rows, cols.stop, shift, window_size)
-    return inside.start <= cols.start and cols.stop <= inside.stop
-
-
 def key_blocks(
     rows: slice,
     seq_len_kv: int,
@@ -133,6 +122,43 @@ def key_blocks(
     """
     cols = span(rows, seq_len_kv, shift, window_size) if is_causal else slice(0, seq_len_kv)
     return blocks(cols.start, cols.stop, block_kv)
+
+
+def finish_in_place(scores: Any, rows: slice, cols: slice, **hiding: Any) -> tuple[Any, Any]:
+    """Do what `attncourse.scores.finish` does, in the memory of the scores where that is enough.
+
+    Parameters
+    ----------
+    scores : Tensor, shape (..., l, s)
+        Scaled scores of a block, which nobody else reads.
+    rows, cols : slice
+        Which queries and keys these are.
+    **hiding
+        As in `attncourse.scores.finish`.
+
+    Returns
+    -------
+    scores : Tensor, shape (..., l, s)
+        Ready for softmax: -inf where hidden.
+    allowed : Tensor of bool, broadcastable to (..., l, s), or None
+        None too where position alone hides and some key is seen by all queries: no row is
+        blind then, and only the edges were touched.
+    """
+    shift, window_size = hiding.get("shift", 0), hiding.get("window_size")
+    inside = clear(rows, cols.stop, shift, window_size)
+    first = max(inside.start, cols.start)
+    if hiding.get("is_causal") and first < inside.stop:
+        edges = [slice(cols.start, first), slice(inside.stop, cols.stop)]
+        edges = [edge for edge in edges if edge.start < edge.stop]
+        if not edges:
+            hiding["is_causal"] = False
+        elif all(hiding.get(name) is None for name in _ON_SCORES):
+            for edge in edges:
+                seen = order.allowed(scores, rows, edge, None, True, shift, window_size)  # (l, e)
+                part = scores[..., edge.start - cols.start : edge.stop - cols.start]  # (..., l, e)
+                part.masked_fill_(~seen, -np.inf)
+            return scores, None
+    return order.finish(scores, rows, cols, **hiding)
 
 
 def fold(array: Any, num_kv_heads: int) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attncourse import masks, tiles
+from attncourse import masks, scores, tiles
 
 LIMITS = [(0, None), (3, None), (-4, None), (0, 1), (2, 3), (-3, 4), (0, 50)]
 
@@ -22,8 +22,33 @@ def test_span_and_clear_are_what_the_mask_says(shift, window_size, block):
         clear = tiles.clear(rows, seq_len_kv, shift, window_size)
         np.testing.assert_array_equal(np.arange(seq_len_kv)[span], seen)
         np.testing.assert_array_equal(np.arange(seq_len_kv)[clear], by_all)
-        for cols in tiles.blocks(0, seq_len_kv, 3):
-            assert tiles.is_clear(rows, cols, shift, window_size) == mask[rows, cols].all()
+
+
+@pytest.mark.parametrize(("shift", "window_size"), LIMITS)
+@pytest.mark.parametrize("softcap", [None, 2.0])
+@pytest.mark.parametrize("block", [1, 3, 8])
+def test_finishing_in_place_is_finishing(shift, window_size, softcap, block):
+    raw = torch.randn(2, 8, 11)
+    hiding = {"is_causal": True, "shift": shift, "window_size": window_size, "softcap": softcap}
+    for rows in tiles.blocks(0, 8, block):
+        for cols in [*tiles.blocks(0, 11, 4), slice(0, 0)]:
+            mine = raw[:, rows, cols].clone()
+            expected, seen = scores.finish(mine.clone(), rows, cols, **hiding)
+            found, ours = tiles.finish_in_place(mine, rows, cols, **hiding)
+            assert torch.equal(found, expected)
+            blind = ~seen.any(-1)
+            assert torch.equal(~ours.any(-1), blind) if ours is not None else not blind.any()
+            if ours is None and softcap is None:
+                assert found.data_ptr() == mine.data_ptr()
+
+
+def test_what_is_no_position_is_left_to_finish():
+    raw, mask = torch.zeros(2, 3), torch.tensor([True, False, True])
+    hiding = {"is_causal": True, "attn_mask": mask}
+    found, seen = tiles.finish_in_place(raw.clone(), slice(0, 2), slice(0, 3), **hiding)
+    assert seen.tolist() == [[True, False, False], [True, False, False]]
+    assert torch.equal(found, scores.finish(raw, slice(0, 2), slice(0, 3), **hiding)[0])
+    assert tiles.finish_in_place(raw, slice(0, 2), slice(0, 3))[1] is None
 
 
 def test_key_blocks_cover_the_span_once():

@@ -195,10 +195,11 @@ def _attend(
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
     acc = q_block.new_zeros(*q_block.shape[:-1], v.shape[-1])  # (..., H, l, Ev)
-    for cols, hiding in _tiles(rows, k.shape[-2], settings):
+    hiding = settings.hiding
+    for cols in _key_blocks(rows, k.shape[-2], settings):
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block, k_block.mT)  # (..., H, l, s)
-        scores, _ = order.finish(scores, rows, cols, **hiding)
+        scores, _ = tiles.finish_in_place(scores, rows, cols, **hiding)
         row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
         survived = _survived(weights, rows, cols, settings)
         weights = weights if survived is None else weights.mul_(survived)
@@ -218,12 +219,13 @@ def _send_back(
 ) -> None:
     """Take a block of queries past its keys again, and add to the gradients."""
     q_block, grad_out, lse, average = block
-    scale, num_kv_heads = settings.scale, k.shape[-3] if k.ndim > 2 else 1
+    scale, hiding = settings.scale, settings.hiding
+    num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     grad_q, grad_k, grad_v = grads[:3]
-    for cols, hiding in _tiles(rows, k.shape[-2], settings):
+    for cols in _key_blocks(rows, k.shape[-2], settings):
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block * scale, k_block.mT)  # (..., H, l, s)
-        scores, _ = order.finish(scores, rows, cols, **hiding)
+        scores, _ = tiles.finish_in_place(scores, rows, cols, **hiding)
         weights = (scores - lse).mul_(LOG2_E).exp2_()  # made again
         grad_weights = tiles.by_group(grad_out, v_block.mT)  # (..., H, l, s)
         survived = _survived(weights, rows, cols, settings)
@@ -253,17 +255,11 @@ def _send_to_masks(
         grad_slopes -= (grad_scores * distance).sum((-1, -2)).sum_to_size(grad_slopes.shape)
 
 
-def _tiles(rows: slice, seq_len_kv: int, settings: Settings) -> list[tuple[slice, dict[str, Any]]]:
-    """List the tiles of a block of queries, each with the masks that it needs."""
-    hiding = settings.hiding
-    limits = {"shift": hiding["shift"], "window_size": hiding.get("window_size")}
-    is_causal = hiding["is_causal"]
-    return [
-        (cols, hiding | {"is_causal": is_causal and not tiles.is_clear(rows, cols, **limits)})
-        for cols in tiles.key_blocks(
-            rows, seq_len_kv, settings.block_kv, is_causal=is_causal, **limits
-        )
-    ]
+def _key_blocks(rows: slice, seq_len_kv: int, settings: Settings) -> list[slice]:
+    """Cut the keys that a block of queries may see into blocks."""
+    names = "is_causal", "shift", "window_size"
+    limits: dict[str, Any] = {name: settings.hiding.get(name) for name in names}
+    return tiles.key_blocks(rows, seq_len_kv, settings.block_kv, **limits)
 
 
 def _survived(weights: Tensor, rows: slice, cols: slice, settings: Settings) -> Tensor | None:

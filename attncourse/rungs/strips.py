@@ -130,7 +130,10 @@ def _few_heads(
             cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
         k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
-        scores, blind = _finish(scores, rows, cols, hiding)
+        scores, seen = tiles.finish_in_place(scores, rows, cols, **hiding)
+        blind = None if seen is None else ~seen.any(-1, keepdim=True)  # (..., H, l, 1)
+        if blind is not None:
+            scores = scores.masked_fill_(blind, 0.0)
         weights = scores.softmax(-1)  # (..., H, l, s)
         if dropping[0]:
             kept = dropout.keep(weights, *dropping, rows, cols, heads)
@@ -139,30 +142,6 @@ def _few_heads(
         outs.append(out if blind is None else out.masked_fill(blind, 0.0))
         lses.append(_lse(scores, blind) if return_lse else scores.new_empty(0))
     return torch.cat(outs, dim=-2), torch.cat(lses, dim=-1)
-
-
-def _finish(
-    scores: Tensor, rows: slice, cols: slice, hiding: dict[str, Any]
-) -> tuple[Tensor, Tensor | None]:
-    """Finish a strip of scores, and point out the rows that see nothing, now full of zeros.
-
-    Where position alone decides, and some key is seen by all, only the edges are touched.
-    """
-    shift, window_size = hiding["shift"], hiding.get("window_size")
-    clear = tiles.clear(rows, cols.stop, shift, window_size)
-    by_position = all(hiding.get(name) is None for name in ("attn_mask", "softcap", "alibi_slopes"))
-    if by_position and hiding["is_causal"] and clear.start < clear.stop:
-        edges = slice(cols.start, clear.start), slice(clear.stop, cols.stop)
-        for edge in (edge for edge in edges if edge.start < edge.stop):
-            seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
-            part = scores[..., edge.start - cols.start : edge.stop - cols.start]  # (..., H, l, e)
-            part.masked_fill_(~seen, -torch.inf)
-        return scores, None
-    scores, seen = order.finish(scores, rows, cols, **hiding)
-    if seen is None:
-        return scores, None
-    blind = ~seen.any(-1, keepdim=True)
-    return scores.masked_fill_(blind, 0.0), blind
 
 
 def _lse(scores: Tensor, blind: Tensor | None) -> Tensor:

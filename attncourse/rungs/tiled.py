@@ -90,22 +90,21 @@ def _one_block(
     dropping: tuple[float, int],
 ) -> tuple[Tensor, Tensor]:
     """Take a block of queries past all the blocks of keys that it may see."""
-    limits = {"shift": hiding["shift"], "window_size": hiding.get("window_size")}
-    is_causal, q_block = hiding["is_causal"], q[..., rows, :]  # (..., H, l, E)
+    q_block = q[..., rows, :]  # (..., H, l, E)
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
     acc = v.new_zeros(*q_block.shape[:-1], v.shape[-1])  # (..., H, l, Ev)
-    blocks = tiles.key_blocks(rows, k.shape[-2], block_kv, is_causal=is_causal, **limits)
+    names = "is_causal", "shift", "window_size"
+    limits: dict[str, Any] = {name: hiding.get(name) for name in names}
+    blocks = tiles.key_blocks(rows, k.shape[-2], block_kv, **limits)
     if not blocks:
         # Zeros that autograd traces to all three, so that no keys at all still give gradients.
         acc = acc + (q_block[..., :0].sum() + k[..., :0].sum() + v[..., :0].sum())
 
     for cols in blocks:
-        clear = tiles.is_clear(rows, cols, **limits)
-        hiding = hiding | {"is_causal": is_causal and not clear}
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block, k_block.transpose(-1, -2))  # (..., H, l, s)
-        scores, _ = order.finish(scores, rows, cols, **hiding)
+        scores, _ = tiles.finish_in_place(scores, rows, cols, **hiding)
         row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
         if dropping[0]:
             kept = dropout.keep(weights, *dropping, rows, cols)

@@ -47,6 +47,46 @@ def test_many_heads_are_independent_attentions_side_by_side():
     close(module(x), torch.from_numpy(expected) + module.to_out.bias)
 
 
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no-bias"])
+@pytest.mark.parametrize("shape", [(1, 1), (1,), (), (1, 3), (2, 1), (0, 1)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_a_single_token_is_mapped_as_many_are(dtype, shape, bias):
+    torch.manual_seed(0)
+    ours, theirs = layers.linear.Linear(D_MODEL, 40, bias), nn.Linear(D_MODEL, 40, bias)
+    theirs.load_state_dict(ours.state_dict())
+    x = torch.randn(*shape, D_MODEL, dtype=dtype, requires_grad=True)
+    out = ours.to(dtype)(x)
+    expected = theirs.double()(x.double())
+    rounding = 2.0**-7 if dtype == torch.bfloat16 else 1e-5
+    assert out.shape == expected.shape
+    assert out.dtype == dtype
+    torch.testing.assert_close(out.double(), expected, rtol=rounding, atol=rounding)
+    found = torch.autograd.grad(out.sum(), x)[0]
+    wanted = torch.autograd.grad(expected.sum(), x)[0]
+    torch.testing.assert_close(found, wanted.to(dtype), rtol=rounding, atol=rounding)
+
+
+def test_a_single_bfloat16_token_takes_the_short_way():
+    linear = layers.linear.Linear(8, 8).bfloat16()
+    ways = {}
+    for shape in ((1, 1, 8), (1, 2, 8)):
+        x = torch.randn(shape, dtype=torch.bfloat16)
+        with torch.profiler.profile() as seen, torch.no_grad():
+            linear(x)
+        ways[shape] = {event.key for event in seen.key_averages()}
+    assert "aten::addmv" in ways[1, 1, 8]
+    assert "aten::addmv" not in ways[1, 2, 8]
+    with torch.autocast(
+        "cpu", torch.bfloat16
+    ):  # weights stay as they are, and the types may differ
+        assert layers.linear.Linear(8, 8)(x[:, :1]).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0)], ids=str)
+def test_no_sequences_and_no_tokens_are_fine(shape):
+    assert heads()(tokens(*shape)).shape == (*shape, D_MODEL)
+
+
 def from_torch(theirs, ours):
     """Copy the weights of a torch.nn.MultiheadAttention."""
     with torch.no_grad():

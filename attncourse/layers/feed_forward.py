@@ -12,6 +12,8 @@ from functools import partial
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attncourse.layers.linear import Linear
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -53,9 +55,9 @@ class FeedForward(nn.Module):
         if activation not in known:
             raise ValueError(f"activation must be one of {known}, got {activation!r}")
         self.activation = activation
-        self.up = nn.Linear(d_model, d_ff, bias)
-        self.gate = nn.Linear(d_model, d_ff, bias) if activation in GATED else None
-        self.down = nn.Linear(d_ff, d_model, bias)
+        self.up = Linear(d_model, d_ff, bias)
+        self.gate = Linear(d_model, d_ff, bias) if activation in GATED else None
+        self.down = Linear(d_ff, d_model, bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn tokens (..., d_model) into tokens of the same shape."""

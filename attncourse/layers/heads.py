@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from attncourse._validate import whole
 from attncourse.decode import decode
 from attncourse.kv_cache import KVCache
+from attncourse.layers.linear import Linear
 from attncourse.layers.rotary import check_pairing, turn
 from attncourse.rungs import attention
 from attncourse.tiles import fold, unfold
@@ -83,11 +84,11 @@ class MultiHeadAttention(nn.Module):
         self.dropout, self.rung = dropout, rung
         d_memory = d_model if d_memory is None else d_memory
         d_kv = num_kv_heads * self.head_dim
-        self.to_query = nn.Linear(d_model, num_heads * self.head_dim, bias)
-        self.to_key = nn.Linear(d_memory, d_kv, bias)
-        self.to_value = nn.Linear(d_memory, d_kv, bias)
+        self.to_query = Linear(d_model, num_heads * self.head_dim, bias)
+        self.to_key = Linear(d_memory, d_kv, bias)
+        self.to_value = Linear(d_memory, d_kv, bias)
         out_bias = bias if out_bias is None else out_bias
-        self.to_out = nn.Linear(num_heads * self.head_dim, d_model, out_bias)
+        self.to_out = Linear(num_heads * self.head_dim, d_model, out_bias)
 
     def _check_sizes(self, d_model: int, head_dim: int | None) -> None:
         sizes = {"d_model": d_model, "num_heads": self.num_heads}
@@ -209,8 +210,9 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         """Turn (B, n, heads · E) into (B, heads, n, E)."""
-        batch, length, _ = x.shape
-        return x.reshape(batch, length, -1, self.head_dim).transpose(1, 2)
+        batch, length, width = x.shape
+        shape = batch, length, width // self.head_dim, self.head_dim
+        return x.reshape(shape).transpose(1, 2)
 
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, options: dict, dropout_p: float | None = None

@@ -19,6 +19,7 @@ from attncourse import positions
 from attncourse._validate import token_rows as check_ids
 from attncourse.kv_cache import KVCache
 from attncourse.layers import EncoderBlock, attention_weights, make_norm
+from attncourse.layers.linear import Linear
 from attncourse.layers.rotary import PAIRINGS
 
 POSITIONS = ("learned", "sinusoidal", "rotary", "alibi", "none")
@@ -118,7 +119,7 @@ class GPT(nn.Module):
         self.norm = (
             make_norm(config.norm, config.d_model, config.norm_eps) if ends_in_norm else None
         )
-        self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.unembed = Linear(config.d_model, config.vocab_size, bias=False)
         if config.positions == "alibi":
             slopes = torch.from_numpy(positions.alibi_slopes(config.num_heads)).float()
             self.register_buffer("slopes", slopes, persistent=False)

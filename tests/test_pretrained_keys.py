@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from attncourse.pretrained import keys  # noqa: E402
+from attncourse.pretrained import settings  # noqa: E402
 from attncourse.pretrained.keys import Goes, Plan, affine, fill, in_layers  # noqa: E402
 
 
@@ -67,12 +67,27 @@ def test_parts_go_where_the_map_says():
             r"'both.bias' has shape \(6,\).* 'one.bias' is \(3,\), want",
         ),
         ({"model.both.gamma": torch.ones(4, 3)}, r"'both.weight' has shape \(4, 3\)"),
+        (  # the same count of numbers, in another shape
+            {"model.both.gamma": torch.ones(2, 6)},
+            r"'both.weight' has shape \(2, 6\); its part for 'one.weight' is \(3, 2\), want",
+        ),
         ({"both.bias": torch.tensor(1.0)}, r"'both.bias' has shape \(\); .*wanted \(2,\)"),
         ({"both.bias": torch.ones(1)}, r"'both.bias' has shape \(1,\); .*wanted \(2,\)"),
         ({"both.bias": torch.ones(4).long()}, "'both.bias' must hold floating.*got torch.int64"),
         ({"head.weight": torch.ones(3, 4)}, "'head.weight' and 'both.weight' differ"),
     ],
-    ids=["missing", "left-over", "many", "shape", "turned", "scalar", "short", "whole", "untied"],
+    ids=[
+        "missing",
+        "left-over",
+        "many",
+        "shape",
+        "turned",
+        "reshaped",
+        "scalar",
+        "short",
+        "whole",
+        "untied",
+    ],
 )
 def test_what_does_not_fit_is_named(changes, message):
     with pytest.raises(ValueError, match=message):
@@ -92,6 +107,15 @@ def test_a_parameter_that_the_map_forgot_is_named():
             Plan(Pair, affine("one", "one")),
             {"one.weight": torch.ones(2, 3), "one.bias": torch.ones(2)},
         )
+
+
+def test_the_model_has_memory_of_its_own():
+    given = tensors()
+    model = fill(PLAN, given)
+    kept = model.two.bias.clone()
+    given["both.bias"].zero_()
+    assert torch.equal(model.two.bias, kept)
+    assert all(parameter.is_contiguous() for parameter in model.parameters())
 
 
 def test_flattened_tensors_become_rows():
@@ -119,6 +143,6 @@ def test_layers_repeat_one_map():
 
 
 def test_settings_that_change_the_computation_are_refused():
-    keys.refuse({"a": 1, "b": None}, a=1, b=2, c=3)
+    settings.refuse({"a": 1, "b": None}, a=1, b=2, c=3)
     with pytest.raises(NotImplementedError, match="says a = 2; only 1 is known here"):
-        keys.refuse({"a": 2}, a=1)
+        settings.refuse({"a": 2}, a=1)

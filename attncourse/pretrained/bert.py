@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attncourse.models.bert import Bert, BertConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
+from attncourse.pretrained.settings import refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu": "gelu",

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -224,76 +222,3 @@ def affine(theirs: str, *ours: str, transposed: bool = False, bias: bool = True)
         f"{theirs}.{kind}": Goes(*(f"{name}.{kind}" for name in ours), transposed=transposed)
         for kind in kinds
     }
-
-
-def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """Return a setting that counts something.
-
-    Parameters
-    ----------
-    settings : mapping
-        The file's configuration.
-    name : str
-        Of the setting.
-    default : int, optional
-        What stands for it where it is absent or None; without one it must be there.
-
-    Raises
-    ------
-    ValueError
-        When it is not there, or no whole number of at least 1.
-
-    Examples
-    --------
-    >>> size({"n_layer": 12}, "n_layer"), size({}, "type_vocab_size", 2)
-    (12, 2)
-    """
-    came = settings.get(name)
-    came = default if came is None else came
-    if isinstance(came, bool) or not isinstance(came, Integral) or came < 1:
-        got = repr(came) if name in settings else "none"
-        raise ValueError(f"the configuration must give {name!r}, at least 1, got {got}")
-    return int(came)
-
-
-def tiny(settings: Mapping[str, Any], name: str, default: float | None = None) -> float:
-    """Return a setting that keeps a norm from dividing by 0.
-
-    Parameters
-    ----------
-    settings, name, default
-        As in `size`.
-
-    Raises
-    ------
-    ValueError
-        When it is not there, or no number between 0 and 1.
-    """
-    came = settings.get(name)
-    came = default if came is None else came
-    if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1:
-        got = repr(came) if name in settings else "none"
-        raise ValueError(f"the configuration must give {name!r}, between 0 and 1, got {got}")
-    return float(came)
-
-
-def refuse(settings: Mapping[str, object], **harmless: object) -> None:
-    """Refuse settings that change the computation in a way that our models do not have.
-
-    Parameters
-    ----------
-    settings : mapping
-        The file's configuration.
-    **harmless
-        For each setting, the only value that our model computes; absent or None is fine too.
-
-    Raises
-    ------
-    NotImplementedError
-        Naming the setting, its value and the value that is known.
-    """
-    for name, value in harmless.items():
-        if settings.get(name) not in (None, value):
-            raise NotImplementedError(
-                f"the configuration says {name} = {settings[name]!r}; only {value!r} is known here"
-            )

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
+from attncourse.pretrained.settings import refuse, size, tiny
 
 PARTS = {  # ours: the name in safetensors files, the name in GGUF files
     "attention_norm": ("input_layernorm", "attn_norm"),

@@ -13,7 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from attncourse.models.vit import ViT, ViTConfig
-from attncourse.pretrained.keys import Goes, Plan, affine, in_layers, refuse, size, tiny
+from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
+from attncourse.pretrained.settings import refuse, size, tiny
 
 LAYER = {
     **affine("layernorm_before", "attention_norm"),

@@ -1,0 +1,83 @@
+"""Read the settings that a file of weights comes with: each is there and makes sense, or is named.
+
+Left out: what the settings mean to a family of models (`attncourse.pretrained.gpt2` and others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral
+from typing import Any
+
+
+def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    """Return a setting that counts something.
+
+    Parameters
+    ----------
+    settings : mapping
+        The file's configuration.
+    name : str
+        Of the setting.
+    default : int, optional
+        What stands for it where it is absent or None; without one it must be there.
+
+    Raises
+    ------
+    ValueError
+        When it is not there, or no whole number of at least 1.
+
+    Examples
+    --------
+    >>> size({"n_layer": 12}, "n_layer"), size({}, "type_vocab_size", 2)
+    (12, 2)
+    """
+    came = settings.get(name)
+    came = default if came is None else came
+    if isinstance(came, bool) or not isinstance(came, Integral) or came < 1:
+        got = repr(came) if name in settings else "none"
+        raise ValueError(f"the configuration must give {name!r}, at least 1, got {got}")
+    return int(came)
+
+
+def tiny(settings: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    """Return a setting that keeps a norm from dividing by 0.
+
+    Parameters
+    ----------
+    settings, name, default
+        As in `size`.
+
+    Raises
+    ------
+    ValueError
+        When it is not there, or no number between 0 and 1.
+    """
+    came = settings.get(name)
+    came = default if came is None else came
+    if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1:
+        got = repr(came) if name in settings else "none"
+        raise ValueError(f"the configuration must give {name!r}, between 0 and 1, got {got}")
+    return float(came)
+
+
+def refuse(settings: Mapping[str, object], **harmless: object) -> None:
+    """Refuse settings that change the computation in a way that our models do not have.
+
+    Parameters
+    ----------
+    settings : mapping
+        The file's configuration.
+    **harmless
+        For each setting, the only value that our model computes; absent or None is fine too.
+
+    Raises
+    ------
+    NotImplementedError
+        Naming the setting, its value and the value that is known.
+    """
+    for name, value in harmless.items():
+        if settings.get(name) not in (None, value):
+            raise NotImplementedError(
+                f"the configuration says {name} = {settings[name]!r}; only {value!r} is known here"
+            )

@@ -42,7 +42,7 @@ def _module_of(array: Any, torch: Any) -> str:
 
 def is_bool(array: Any) -> bool:
     """Tell whether an array or a tensor holds booleans."""
-    return str(array.dtype) in ("bool", "torch.bool")
+    return _name_of(array.dtype) == "bool"
 
 
 def is_float(array: Any) -> bool:
@@ -54,15 +54,20 @@ def is_float(array: Any) -> bool:
 
 def dtypes(query: Any, key: Any, value: Any) -> None:
     """Check that the three arrays share one floating-point type."""
+    if query.dtype == key.dtype == value.dtype and _name_of(query.dtype) in DTYPES:
+        return
     named = {"query": query, "key": key, "value": value}
     for name, array in named.items():
         if not is_float(array):
             raise TypeError(f"{name} must hold floating-point numbers, got {array.dtype}")
-        if str(array.dtype).removeprefix("torch.") not in DTYPES:
+        if _name_of(array.dtype) not in DTYPES:
             raise TypeError(f"{name} must be one of {', '.join(DTYPES)}, got {array.dtype}")
-    if not query.dtype == key.dtype == value.dtype:
-        came = ", ".join(f"{name} {array.dtype}" for name, array in named.items())
-        raise TypeError(f"query, key and value must share one dtype, got {came}")
+    came = ", ".join(f"{name} {array.dtype}" for name, array in named.items())
+    raise TypeError(f"query, key and value must share one dtype, got {came}")
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:

@@ -70,12 +70,12 @@ class KVCache:
     @property
     def key(self) -> Tensor:
         """A view of the keys so far, shape (B, Hkv, len, E)."""
-        return self._keys[:, :, : self._filled]
+        return self._keys.narrow(2, 0, self._filled)
 
     @property
     def value(self) -> Tensor:
         """A view of the values so far, shape (B, Hkv, len, Ev)."""
-        return self._values[:, :, : self._filled]
+        return self._values.narrow(2, 0, self._filled)
 
     def append(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Write the keys and values of new tokens behind the old ones.

@@ -225,7 +225,7 @@ def _give_back(result: Any, like: Any, keep_dtype: bool = False) -> Any:
         return result if keep_dtype else result.astype(like.dtype, copy=False)
     if isinstance(result, np.ndarray):
         result = _to_torch(result).to(like.device)
-    return result if keep_dtype else result.to(like.dtype)
+    return result if keep_dtype or result.dtype == like.dtype else result.to(like.dtype)
 
 
 def _alike(array: Any, query: Any) -> Any:

@@ -15,39 +15,16 @@ pytest.importorskip("safetensors")
 pytest.importorskip("gguf")
 
 import tiny_gguf  # noqa: E402
+import tiny_gpt2  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from attncourse.models.gpt import GPTConfig  # noqa: E402
-from attncourse.pretrained import files, hub, load, loading, quantised  # noqa: E402
-
-SETTINGS = {
-    "model_type": "gpt2",
-    "vocab_size": 11,
-    "n_positions": 8,
-    "n_embd": 8,
-    "n_layer": 1,
-    "n_head": 2,
-}
+from attncourse.pretrained import files, load, loading, quantised  # noqa: E402
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Return a folder with a small GPT-2, complete and sound."""
-    shapes = {"wte.weight": (11, 8), "wpe.weight": (8, 8), "h.0.attn.c_attn.weight": (8, 24)}
-    shapes |= {"h.0.attn.c_proj.weight": (8, 8), "h.0.mlp.c_fc.weight": (8, 32)}
-    shapes |= {"h.0.mlp.c_proj.weight": (32, 8), "h.0.attn.c_attn.bias": (24,)}
-    shapes |= {"h.0.mlp.c_fc.bias": (32,)}
-    vectors = ["h.0.attn.c_proj.bias", "h.0.mlp.c_proj.bias"]
-    vectors += [
-        f"{norm}.{kind}" for norm in ("h.0.ln_1", "h.0.ln_2", "ln_f") for kind in ("weight", "bias")
-    ]
-    shapes |= dict.fromkeys(vectors, (8,))
-    torch.manual_seed(0)
-    save_file(
-        {name: torch.randn(shape) for name, shape in shapes.items()}, tmp_path / "model.safetensors"
-    )
-    (tmp_path / "config.json").write_text(json.dumps(SETTINGS))
-    return tmp_path
+    return tiny_gpt2.write(tmp_path)
 
 
 class Marker:
@@ -111,6 +88,17 @@ def test_a_pickle_under_another_name_is_refused(folder, kind):
     assert not (folder / "trapped").exists()
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "weights.pkl"])
+def test_a_pickle_is_known_by_its_name_alone(folder, name):
+    (folder / "model.safetensors").unlink()
+    content = pickle.dumps(Marker(folder / "trapped"), protocol=0)  # text: no mark at its start
+    (folder / name).write_bytes(content)
+    for given in (folder, folder / name):
+        with pytest.raises(ValueError, match="keeps its weights as a pickle"):
+            load(given)
+    assert not (folder / "trapped").exists()
+
+
 def test_safetensors_win_over_a_pickle_beside_them(folder):
     pickled(folder, folder / "pytorch_model.bin")
     load(folder)
@@ -118,7 +106,7 @@ def test_safetensors_win_over_a_pickle_beside_them(folder):
 
 
 def test_another_architecture_is_named(folder):
-    (folder / "config.json").write_text(json.dumps({**SETTINGS, "model_type": "mamba"}))
+    (folder / "config.json").write_text(json.dumps({**tiny_gpt2.SETTINGS, "model_type": "mamba"}))
     with pytest.raises(
         ValueError, match=r"family 'mamba'; known here: bert, deit, .*gpt2, llama, vit"
     ):
@@ -151,7 +139,7 @@ def test_a_bad_configuration_is_named(folder, text, error, message):
 
 
 def test_a_setting_that_we_do_not_compute_is_refused(folder):
-    changed = {**SETTINGS, "scale_attn_by_inverse_layer_idx": True}
+    changed = {**tiny_gpt2.SETTINGS, "scale_attn_by_inverse_layer_idx": True}
     (folder / "config.json").write_text(json.dumps(changed))
     with pytest.raises(NotImplementedError, match="scale_attn_by_inverse_layer_idx = True"):
         load(folder)
@@ -160,7 +148,7 @@ def test_a_setting_that_we_do_not_compute_is_refused(folder):
 @pytest.mark.parametrize("came", ["absent", None, "8", 2.5, 0, -3, [8], True])
 @pytest.mark.parametrize("name", ["vocab_size", "n_positions", "n_embd", "n_layer", "n_head"])
 def test_a_size_that_is_none_is_named(folder, name, came):
-    settings = {**SETTINGS, name: came}
+    settings = {**tiny_gpt2.SETTINGS, name: came}
     if came == "absent":
         del settings[name]
     (folder / "config.json").write_text(json.dumps(settings))
@@ -171,7 +159,7 @@ def test_a_size_that_is_none_is_named(folder, name, came):
 
 @pytest.mark.parametrize("came", ["1e-5", 0, -1e-5, 7, True, [1e-5]])
 def test_a_norm_that_could_divide_by_0_is_refused(folder, came):
-    settings = {**SETTINGS, "layer_norm_epsilon": came}
+    settings = {**tiny_gpt2.SETTINGS, "layer_norm_epsilon": came}
     (folder / "config.json").write_text(json.dumps(settings))
     with pytest.raises(ValueError, match=r"'layer_norm_epsilon', between 0 and 1, got"):
         load(folder)
@@ -415,96 +403,6 @@ def test_the_cache_lies_outside_the_repository(monkeypatch):
     assert root not in quantised.cache_folder().resolve().parents
     monkeypatch.setenv("ATTNCOURSE_CACHE", "somewhere")
     assert quantised.cache_folder() == Path("somewhere")
-
-
-@pytest.fixture
-def no_network(tmp_path, monkeypatch):
-    huggingface_hub = pytest.importorskip("huggingface_hub")
-    pytest.importorskip("huggingface_hub.constants")
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return huggingface_hub
-
-
-@pytest.mark.parametrize("name", ["gpt2", "HuggingFaceTB/SmolLM2-135M"])
-def test_no_network_is_said_plainly(no_network, name):
-    with pytest.raises(ConnectionError, match="never downloaded, and the hub cannot be reached"):
-        load(name)
-
-
-@pytest.mark.parametrize("name", ["minlm", "MiniLM", "smollm", "SmolLM2"])
-def test_a_slip_of_the_pen_gets_a_hint(no_network, name):
-    wanted = "minilm" if name.lower().startswith("mi") else "smollm2"
-    with pytest.raises(ConnectionError, match=f"Did you mean '{wanted}'\\?$"):
-        load(name)
-
-
-def test_a_hint_is_given_only_where_it_fits(no_network):
-    with pytest.raises(ConnectionError, match=r"'smollm2'\.$"):
-        load("gpt2")
-
-
-@pytest.mark.parametrize("name", ["a--b", "-x", "a" * 100])
-def test_the_hubs_own_rule_for_names_is_passed_on(no_network, name):
-    with pytest.raises(ValueError, match=f"'{name}' cannot be a name on the hub: "):
-        load(name)
-
-
-def test_a_name_that_cannot_be_one_is_refused_before_the_hub_is_asked(monkeypatch):
-    with pytest.raises(ValueError, match="neither a folder, nor a file, nor a name"):
-        load("no/such/place")
-
-
-def test_the_hub_is_asked_for_data_only(folder, no_network, monkeypatch):
-    asked = {}
-
-    def download(name, **given):
-        asked.update(given, name=name, hidden=no_network.utils.are_progress_bars_disabled())
-        return str(folder)
-
-    monkeypatch.setattr(no_network, "snapshot_download", download)
-    load("someone/model", revision="abc123", progress=False)
-    assert (asked["name"], asked["revision"], asked["hidden"]) == ("someone/model", "abc123", True)
-    assert not no_network.utils.are_progress_bars_disabled(), "left as it was"
-    wanted = asked["allow_patterns"]
-    for name in ("pytorch_model.bin", "model.pt", "tf_model.h5", "modeling_x.py", "model.pkl"):
-        assert not any(Path(name).match(pattern) for pattern in wanted)
-    assert any(Path("model-00001-of-00002.safetensors").match(pattern) for pattern in wanted)
-    load("someone/model")
-    assert asked["hidden"] is False
-
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(ValueError, match="'someone/model' has no safetensors file"):
-        load("someone/model")
-
-
-def test_a_model_that_the_hub_does_not_have_is_named(no_network, monkeypatch):
-    errors = no_network.errors
-
-    def refuse(*_, **__):
-        raise errors.RevisionNotFoundError("no", response=_Response())
-
-    monkeypatch.setattr(no_network, "snapshot_download", refuse)
-    with pytest.raises(ValueError, match="no model 'a/b' at revision 'v9'"):
-        hub.fetch("a/b", "v9")
-
-
-def test_a_download_that_breaks_off_is_said_plainly(no_network, monkeypatch):
-    errors = no_network.errors
-    broken = type("Broken", errors.HfHubHTTPError.__bases__, {})("peer closed connection")
-
-    def refuse(*_, **__):
-        raise broken
-
-    monkeypatch.setattr(no_network, "snapshot_download", refuse)
-    with pytest.raises(ConnectionError, match=r"'a/b' to its end: peer closed.*try again"):
-        hub.fetch("a/b")
-
-
-class _Response:
-    headers: dict = {}  # noqa: RUF012
-    request = None
-    status_code = 404
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX home")

@@ -94,6 +94,11 @@ def test_what_does_not_fit_is_named(changes, message):
         fill(PLAN, tensors(**changes))
 
 
+def test_a_prefix_stands_in_front_only():
+    assert PLAN.plain("model.both.gamma") == "both.weight"
+    assert PLAN.plain("both.model.bias") == "both.model.bias"
+
+
 def test_a_copy_that_is_equal_is_fine():
     given = tensors()
     fill(PLAN, {**given, "head.weight": given["model.both.gamma"].clone()})

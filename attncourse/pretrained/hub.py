@@ -55,11 +55,7 @@ def fetch(name: str, revision: str | None = None, *, progress: bool = True, hint
         raise ValueError(
             f"the hub has no model {name!r}{at} that is open to all.{hint}"
         ) from problem
-    except (
-        errors.LocalEntryNotFoundError,
-        errors.OfflineModeIsEnabled,
-        ConnectionError,
-    ) as problem:
+    except (errors.LocalEntryNotFoundError, ConnectionError) as problem:
         raise ConnectionError(
             f"{name!r} is no folder here and was never downloaded, and the hub cannot be reached. "
             "Connect once, or give a folder with config.json and model.safetensors. The package "

@@ -30,6 +30,7 @@ HARD = {
     "arabic-hebrew-hindi": "انتباه קשב ध्यान กขค",
     "emoji": "👍🏽 👩‍👩‍👧‍👦 🇩🇪 ☺️ 1️⃣",
     "control": "a\x00b\x01\x04\x06c\x1b[31m\x7f\x85d\x1c\x1d\x1e\x1fe\x0b\x0cf",
+    "control-after-space": "a \n\x1c\x1d b\t\x1f\x1e  c \x1c",
     "zero-width": "a\u200bb\u200dc\ufeffd\u00ade\u2060f\ufffdg",
     "white-space": "a\u00a0b\u2003c\u3000d\u2028e\u2029f\t\tg\r\n\n  h  ",
     "digits": "1  12 3.14159 1,000,000 ٣٤ ½ Ⅻ ² 2024-01-02",

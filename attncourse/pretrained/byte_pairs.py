@@ -15,11 +15,8 @@ import regex
 from attncourse._special_tokens import split_special
 from attncourse.bpe import NUM_BYTES, Pair, merge_all
 
-# GPT-2's rule. White space is spelt out: Python's \s holds four control characters more.
-PIECE = regex.compile(
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+"
-    r"|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+"
-)
+# GPT-2's rule. In this library \s is Unicode's white space; in `re` it holds four characters more.
+PIECE = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
 DIGIT = regex.compile(r"(\p{N})")
 
 

@@ -146,7 +146,7 @@ def fold_block(
     row_max, row_sum : ndarray or Tensor, shape (..., l, 1)
         The same two, now including this block.
     weights : ndarray or Tensor, shape (..., l, s)
-        exp(score - row_max), for this block.
+        exp(score - row_max), for this block, where its scores were.
     shrink : ndarray or Tensor, shape (..., l, 1)
         At most 1: what everything summed before must be multiplied by.
 
@@ -164,7 +164,8 @@ def fold_block(
     scores -= centre
     # exp(x) = 2 ** (x · log2(e)), and powers of 2 are several times faster.
     scores *= _LOG2_E
-    weights, shrink = library.exp2(scores), library.exp(row_max - centre)
+    weights = np.exp2(scores, out=scores) if library is np else scores.exp2_()
+    shrink = library.exp(row_max - centre)
     row_sum = row_sum * shrink + library.sum(weights, axis=-1, keepdims=True)
     return new_max, row_sum, weights, shrink
 

@@ -124,7 +124,9 @@ def key_blocks(
     return blocks(cols.start, cols.stop, block_kv)
 
 
-def finish_in_place(scores: Any, rows: slice, cols: slice, **hiding: Any) -> tuple[Any, Any]:
+def finish_in_place(
+    scores: Any, rows: slice, cols: slice, edge_masks: dict[Any, Any], **hiding: Any
+) -> tuple[Any, Any]:
     """Do what `attncourse.scores.finish` does, in the memory of the scores where that is enough.
 
     Parameters
@@ -133,6 +135,9 @@ def finish_in_place(scores: Any, rows: slice, cols: slice, **hiding: Any) -> tup
         Scaled scores of a block, which nobody else reads.
     rows, cols : slice
         Which queries and keys these are.
+    edge_masks : dict
+        Empty at first. Keeps the masks of the edges, which are alike from block to block, for
+        other blocks of the same call.
     **hiding
         As in `attncourse.scores.finish`.
 
@@ -154,9 +159,12 @@ def finish_in_place(scores: Any, rows: slice, cols: slice, **hiding: Any) -> tup
             hiding["is_causal"] = False
         elif all(hiding.get(name) is None for name in _ON_SCORES):
             for edge in edges:
-                seen = order.allowed(scores, rows, edge, None, True, shift, window_size)  # (l, e)
+                place = rows.start - edge.start, rows.stop - rows.start, edge.stop - edge.start
+                if place not in edge_masks:
+                    seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
+                    edge_masks[place] = ~seen  # (l, e)
                 part = scores[..., edge.start - cols.start : edge.stop - cols.start]  # (..., l, e)
-                part.masked_fill_(~seen, -np.inf)
+                part.masked_fill_(edge_masks[place], -np.inf)
             return scores, None
     return order.finish(scores, rows, cols, **hiding)
 

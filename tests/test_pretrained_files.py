@@ -356,6 +356,13 @@ def test_a_cache_that_may_not_be_looked_into_only_costs_time(small, cache, monke
     assert quantised.read_gguf(small).settings == expected.settings
 
 
+def test_loading_without_the_cache_leaves_none(small, cache):
+    load(small, use_cache=False)
+    assert not list(cache.rglob("*.safetensors"))
+    load(small)
+    assert list(cache.rglob("*.safetensors"))
+
+
 def test_two_processes_may_widen_at_once(small, cache):
     code = "import sys; from attncourse.pretrained import load; load(sys.argv[1])"
     started = [subprocess.Popen([sys.executable, "-c", code, str(small)]) for _ in range(2)]

@@ -28,13 +28,13 @@ def test_span_and_clear_are_what_the_mask_says(shift, window_size, block):
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("block", [1, 3, 8])
 def test_finishing_in_place_is_finishing(shift, window_size, softcap, block):
-    raw = torch.randn(2, 8, 11)
+    raw, masks_met = torch.randn(2, 8, 11), {}
     hiding = {"is_causal": True, "shift": shift, "window_size": window_size, "softcap": softcap}
     for rows in tiles.blocks(0, 8, block):
         for cols in [*tiles.blocks(0, 11, 4), slice(0, 0)]:
             mine = raw[:, rows, cols].clone()
             expected, seen = scores.finish(mine.clone(), rows, cols, **hiding)
-            found, ours = tiles.finish_in_place(mine, rows, cols, **hiding)
+            found, ours = tiles.finish_in_place(mine, rows, cols, masks_met, **hiding)
             assert torch.equal(found, expected)
             blind = ~seen.any(-1)
             assert torch.equal(~ours.any(-1), blind) if ours is not None else not blind.any()
@@ -45,10 +45,10 @@ def test_finishing_in_place_is_finishing(shift, window_size, softcap, block):
 def test_what_is_no_position_is_left_to_finish():
     raw, mask = torch.zeros(2, 3), torch.tensor([True, False, True])
     hiding = {"is_causal": True, "attn_mask": mask}
-    found, seen = tiles.finish_in_place(raw.clone(), slice(0, 2), slice(0, 3), **hiding)
+    found, seen = tiles.finish_in_place(raw.clone(), slice(0, 2), slice(0, 3), {}, **hiding)
     assert seen.tolist() == [[True, False, False], [True, False, False]]
     assert torch.equal(found, scores.finish(raw, slice(0, 2), slice(0, 3), **hiding)[0])
-    assert tiles.finish_in_place(raw, slice(0, 2), slice(0, 3))[1] is None
+    assert tiles.finish_in_place(raw, slice(0, 2), slice(0, 3), {})[1] is None
 
 
 def test_key_blocks_cover_the_span_once():

@@ -199,7 +199,7 @@ def _attend(
     for cols in _key_blocks(rows, k.shape[-2], settings):
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block, k_block.mT)  # (..., H, l, s)
-        scores, _ = tiles.finish_in_place(scores, rows, cols, **hiding)
+        scores, _ = tiles.finish_in_place(scores, rows, cols, {}, **hiding)
         row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
         survived = _survived(weights, rows, cols, settings)
         weights = weights if survived is None else weights.mul_(survived)
@@ -225,7 +225,7 @@ def _send_back(
     for cols in _key_blocks(rows, k.shape[-2], settings):
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q_block * scale, k_block.mT)  # (..., H, l, s)
-        scores, _ = tiles.finish_in_place(scores, rows, cols, **hiding)
+        scores, _ = tiles.finish_in_place(scores, rows, cols, {}, **hiding)
         weights = (scores - lse).mul_(LOG2_E).exp2_()  # made again
         grad_weights = tiles.by_group(grad_out, v_block.mT)  # (..., H, l, s)
         survived = _survived(weights, rows, cols, settings)

@@ -19,7 +19,8 @@ from torch import Tensor
 from attncourse import dropout, masks, tiles
 from attncourse import scores as order
 
-STRIP = 128
+# Queries in a strip: the more keys, the less it costs that its edges are half empty.
+STRIP, MOST = 128, 256
 # Scores that stand in memory at once, about: 2 MB in float32, near a core's cache.
 BUDGET = 2**19
 
@@ -49,8 +50,8 @@ def attention(
     attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_align, dropout_seed, return_lse
         As in `attncourse.attention`.
     strip : int, optional
-        Queries in a strip: 128, or a quarter of a narrow window, so that a strip wastes
-        little outside its window.
+        Queries in a strip: 128, up to 256 with more than 2048 keys, or a quarter of a narrow
+        window, so that a strip wastes little outside it.
     **hiding
         `window_size`, `softcap`, `alibi_slopes`, handed on to `attncourse.scores.finish`.
 
@@ -72,12 +73,15 @@ def attention(
     shift = masks.offset(q.shape[-2], k.shape[-2], causal_align)
     hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
     if strip is None:
-        strip = min(STRIP, max(16, (hiding.get("window_size") or 4 * STRIP) // 4))
+        strip = min(max(STRIP, k.shape[-2] // 16), MOST)
+        if hiding.get("window_size"):
+            strip = min(STRIP, max(16, hiding["window_size"] // 4))
 
     outs, lses = [], []
+    edge_masks: dict[Any, Tensor] = {}
     for kv_heads in _few_at_a_time(q, k, strip, hiding.get("window_size")):
         few = _cut_heads(q, k, v, hiding, kv_heads)
-        out, lse = _few_heads(*few, strip, (dropout_p, dropout_seed), return_lse)
+        out, lse = _few_heads(*few, edge_masks, strip, (dropout_p, dropout_seed), return_lse)
         outs.append(out)  # (..., few H, L, Ev)
         lses.append(lse)  # (..., few H, L)
     out = torch.cat(outs, dim=-3) if q.ndim > 2 else outs[0]
@@ -118,6 +122,7 @@ def _few_heads(
     v: Tensor,
     hiding: dict[str, Any],
     heads: slice,
+    edge_masks: dict[Any, Tensor],
     strip: int,
     dropping: tuple[float, int],
     return_lse: bool,
@@ -130,7 +135,7 @@ def _few_heads(
             cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
         k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
         scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
-        scores, seen = tiles.finish_in_place(scores, rows, cols, **hiding)
+        scores, seen = tiles.finish_in_place(scores, rows, cols, edge_masks, **hiding)
         blind = None if seen is None else ~seen.any(-1, keepdim=True)  # (..., H, l, 1)
         if blind is not None:
             scores = scores.masked_fill_(blind, 0.0)

@@ -50,8 +50,8 @@ def attention(
     attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_align, dropout_seed, return_lse
         As in `attncourse.attention`.
     strip : int, optional
-        Queries in a strip: 128, up to 256 with more than 2048 keys, or a quarter of a narrow
-        window, so that a strip wastes little outside it.
+        Queries in a strip: 128, up to 256 with more than 2048 keys, and 64 or less under a
+        window, of which a strip should not be more than a half.
     **hiding
         `window_size`, `softcap`, `alibi_slopes`, handed on to `attncourse.scores.finish`.
 
@@ -68,27 +68,27 @@ def attention(
     a window W makes it L·W. **Source:** Rabe and Staats 2021, section 2 (arXiv:2112.05682).
     """
     wide = torch.promote_types(query.dtype, torch.float32)
-    q = query.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    k, v = key.to(wide), value.to(wide)
+    q, k, v = query.to(wide), key.to(wide), value.to(wide)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     shift = masks.offset(q.shape[-2], k.shape[-2], causal_align)
     hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
     if strip is None:
         strip = min(max(STRIP, k.shape[-2] // 16), MOST)
         if hiding.get("window_size"):
-            strip = min(STRIP, max(16, hiding["window_size"] // 4))
+            strip = min(STRIP // 2, max(16, hiding["window_size"] // 2))
 
     outs, lses = [], []
     edge_masks: dict[Any, Tensor] = {}
     for kv_heads in _few_at_a_time(q, k, strip, hiding.get("window_size")):
         few = _cut_heads(q, k, v, hiding, kv_heads)
-        out, lse = _few_heads(*few, edge_masks, strip, (dropout_p, dropout_seed), return_lse)
+        out, lse = _few_heads(*few, scale, edge_masks, strip, (dropout_p, dropout_seed), return_lse)
         outs.append(out)  # (..., few H, L, Ev)
         lses.append(lse)  # (..., few H, L)
-    out = torch.cat(outs, dim=-3) if q.ndim > 2 else outs[0]
+    out = torch.cat(outs, dim=-3) if len(outs) > 1 else outs[0]
     out = out.to(query.dtype)
     if not return_lse:
         return out
-    return out, torch.cat(lses, dim=-2) if q.ndim > 2 else lses[0]
+    return out, torch.cat(lses, dim=-2) if len(lses) > 1 else lses[0]
 
 
 def _few_at_a_time(q: Tensor, k: Tensor, strip: int, window_size: int | None) -> list[slice]:
@@ -122,6 +122,7 @@ def _few_heads(
     v: Tensor,
     hiding: dict[str, Any],
     heads: slice,
+    scale: float,
     edge_masks: dict[Any, Tensor],
     strip: int,
     dropping: tuple[float, int],
@@ -134,7 +135,7 @@ def _few_heads(
         if hiding["is_causal"]:
             cols = tiles.span(rows, cols.stop, hiding["shift"], hiding.get("window_size"))
         k_strip, v_strip = order.cut_seen(k, v, rows, cols, **hiding)
-        scores = tiles.by_group(q[..., rows, :], k_strip.transpose(-1, -2))  # (..., H, l, s)
+        scores = tiles.by_group(q[..., rows, :] * scale, k_strip.mT)  # (..., H, l, s)
         scores, seen = tiles.finish_in_place(scores, rows, cols, edge_masks, **hiding)
         blind = None if seen is None else ~seen.any(-1, keepdim=True)  # (..., H, l, 1)
         if blind is not None:

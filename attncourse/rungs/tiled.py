@@ -66,14 +66,15 @@ def attention(
     (arXiv:2205.14135), with the loops swapped as in Dao 2023, section 3.1 (arXiv:2307.08691).
     """
     wide = torch.promote_types(query.dtype, torch.float32)
-    q = query.to(wide) * (query.shape[-1] ** -0.5 if scale is None else scale)
-    k, v = key.to(wide), value.to(wide)
+    q, k, v = query.to(wide), key.to(wide), value.to(wide)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
     shift = masks.offset(q.shape[-2], k.shape[-2], causal_align)
     hiding |= {"attn_mask": attn_mask, "is_causal": is_causal, "shift": shift}
 
     outs, lses = [], []
     for rows in tiles.blocks(0, q.shape[-2], block_q) or [slice(0, 0)]:
-        out, lse = _one_block(q, k, v, rows, block_kv, hiding, (dropout_p, dropout_seed))
+        q_block = q[..., rows, :] * scale  # (..., H, l, E)
+        out, lse = _one_block(q_block, k, v, rows, block_kv, hiding, (dropout_p, dropout_seed))
         outs.append(out)  # (..., H, l, Ev)
         lses.append(lse)  # (..., H, l)
     out = torch.cat(outs, dim=-2).to(query.dtype)
@@ -81,7 +82,7 @@ def attention(
 
 
 def _one_block(
-    q: Tensor,
+    q_block: Tensor,
     k: Tensor,
     v: Tensor,
     rows: slice,
@@ -90,7 +91,6 @@ def _one_block(
     dropping: tuple[float, int],
 ) -> tuple[Tensor, Tensor]:
     """Take a block of queries past all the blocks of keys that it may see."""
-    q_block = q[..., rows, :]  # (..., H, l, E)
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
     acc = v.new_zeros(*q_block.shape[:-1], v.shape[-1])  # (..., H, l, Ev)
@@ -103,7 +103,7 @@ def _one_block(
 
     for cols in blocks:
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
-        scores = tiles.by_group(q_block, k_block.transpose(-1, -2))  # (..., H, l, s)
+        scores = tiles.by_group(q_block, k_block.mT)  # (..., H, l, s)
         scores, _ = tiles.finish_in_place(scores, rows, cols, {}, **hiding)
         row_max, row_sum, weights, shrink = softmax.fold_block(row_max, row_sum, scores)
         if dropping[0]:

@@ -229,6 +229,38 @@ def test_an_exception_is_a_failed_case_and_not_the_end_of_the_run():
     assert "no luck &lt;today&gt;" in report._repr_html_()
 
 
+class _Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (SystemExit(0), "SystemExit: 0"),
+        (ValueError("\ud800"), r"ValueError: \ud800"),
+        (_Silent(), "_Silent, which cannot be printed"),
+    ],
+    ids=["exit", "surrogate", "silent"],
+)
+def test_a_function_that_tries_to_end_the_run_has_failed(problem, told):
+    def leave(query, key, value):
+        raise problem
+
+    report = conformance.run(leave, only="exact")
+    assert not report
+    assert report.failed[0].came == told
+    str(report).encode()
+
+
+def test_complex_numbers_are_no_answer():
+    def turned(query, key, value):
+        return reference.attention(query, key, value) + 1j
+
+    report = conformance.run(turned, only="exact")
+    assert (report.failed[0].wanted, report.failed[0].came) == ("real numbers", "complex128")
+
+
 def test_cases_left_out_are_counted_with_their_reason():
     report = conformance.run("loops", "full", only=("exact", "shapes"))
     assert report.left_out

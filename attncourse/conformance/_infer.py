@@ -161,7 +161,7 @@ def _answers(fn: Callable[..., Any], library: str, leading: tuple[int, ...] = ()
     try:
         with np.errstate(all="ignore"):
             result = fn(*inputs)
-    except Exception:
+    except (Exception, SystemExit):
         return False
     return isinstance(result, type(inputs[0])) and tuple(result.shape) == (*leading, 3, 2)
 
@@ -173,6 +173,6 @@ def _takes(fn: Callable[..., Any], library: str) -> bool:
 def _gives_gradients(fn: Callable[..., Any], leading: tuple[int, ...]) -> bool:
     try:
         result = fn(*(array.requires_grad_() for array in _trial("torch", leading)))
-    except Exception:
+    except (Exception, SystemExit):
         return False
     return bool(getattr(result, "requires_grad", False))

@@ -125,6 +125,15 @@ def _selected(level: str, starts: tuple[str, ...]) -> list[Case]:
     ]
 
 
+def _told(error: BaseException) -> str:
+    """Say what an exception says, whatever its writer did to it."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:
+        text = f"{type(error).__name__}, which cannot be printed"
+    return text.encode(errors="backslashreplace").decode()
+
+
 def run_case(case: Case, subject: Subject) -> Outcome:
     """Run one case.
 
@@ -159,8 +168,7 @@ def run_case(case: Case, subject: Subject) -> Outcome:
             found.error,
             found.allowed,
         )
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
         seconds = time.perf_counter() - start
-        return Outcome(case, "failed", seconds, "call", "an answer", text)
+        return Outcome(case, "failed", seconds, "call", "an answer", _told(error))
     return Outcome(case, "passed", time.perf_counter() - start)

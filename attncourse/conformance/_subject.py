@@ -166,6 +166,9 @@ class Subject:
         _same_shape("out", shape, out)
         if lse is not None:
             _same_shape("lse", shape[:-1], lse)
+        for what, array in (("out", out), ("lse", lse)):
+            if array is not None and "complex" in str(array.dtype):
+                raise Mismatch(what, "real numbers", str(array.dtype))
         numbers = None if lse is None else to_numpy(lse)
         return Answer(to_numpy(out), numbers, out, lse)
 

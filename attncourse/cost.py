@@ -82,7 +82,8 @@ def flops(problem: Problem, rung: str, *, backward: bool = False, block_q: int =
     backward : bool, default False
         Count the backward pass instead of the forward pass.
     block_q : int, default 128
-        Queries in a strip or tile, for the rungs that have those.
+        Queries in a strip or tile, for the rungs that have those. A round number: what a rung
+        takes by itself stands in its own documentation.
 
     Returns
     -------

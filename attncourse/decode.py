@@ -242,6 +242,7 @@ def _check_tensors(*tensors: Any) -> None:
 def _ends(lengths: Any, query: Tensor, seq_len_kv: int) -> Tensor:
     """Return one checked length a sequence, where the query lives."""
     ends = torch.as_tensor(lengths, device=query.device)
+    ends = ends if ends.numel() else ends.long()  # an empty list says nothing of its type
     _validate.lengths(ends, query.shape[0], seq_len_kv)
     return ends.long()
 

@@ -111,9 +111,10 @@ class KVCache:
 
         Raises
         ------
-        ValueError
-            When there are fewer than `length` tokens.
+        ValueError, TypeError
+            When there are fewer than `length` tokens, or it is no whole number.
         """
+        length = _validate.whole("length", length)
         if not 0 <= length <= self._filled:
             raise ValueError(f"length must lie in 0 … {self._filled}, got {length}")
         self._filled = length

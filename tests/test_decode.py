@@ -194,3 +194,8 @@ def test_pages_without_a_token_are_named():
     pages, table = torch.zeros(3, 2, 0, 8), torch.zeros(1, 1, dtype=torch.int64)
     with pytest.raises(ValueError, match="at least 1 token"):
         paged_decode(torch.randn(1, 4, 1, 8), pages, pages, table, [0])
+
+
+def test_no_sequences_have_no_lengths():
+    query, cache = torch.zeros(0, 1, 1, 4), torch.zeros(0, 1, 3, 4)
+    assert decode(query, cache, cache, lengths=[]).shape == (0, 1, 1, 4)

@@ -38,6 +38,15 @@ def test_room_doubles_so_that_copying_stays_linear():
     assert torch.equal(cache.key, tokens(1000)[0])
 
 
+@pytest.mark.parametrize("length", [1.5, True, "1"])
+def test_crop_wants_a_whole_number_and_leaves_the_cache_alone(length):
+    cache = KVCache(2, 2, 3, 2)
+    cache.append(*tokens(3))
+    with pytest.raises(TypeError, match="length must be an integer, got"):
+        cache.crop(length)
+    assert len(cache) == 3
+
+
 def test_crop_forgets_the_end():
     cache = KVCache(2, 2, 3, 2)
     cache.append(*tokens(5))

@@ -477,3 +477,35 @@ def test_torch_compile_follows_the_very_first_call():
         [sys.executable, "-c", COMPILED_AT_ONCE], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["batched", "strips", "tiled", "recompute"])
+def test_autocast_does_not_round_a_rung_that_sums_in_float32(name):
+    query, key, value = (torch.randn(2, 40, 16, generator=_seeded(n)) for n in range(3))
+    expected = attncourse.attention(query, key, value, rung=name, return_lse=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = attncourse.attention(query, key, value, rung=name, return_lse=True)
+    for ours, wanted in zip(found, expected, strict=True):
+        assert torch.equal(ours, wanted)
+
+
+@pytest.mark.parametrize("name", ["batched", "strips", "tiled", "sdpa"])
+@pytest.mark.parametrize("mapped", ["query", "key", "value", "attn_mask"])
+def test_any_one_input_may_be_mapped(name, mapped):
+    inputs = {
+        "query": torch.randn(2, 5, 4, generator=_seeded(0)),
+        "key": torch.randn(2, 6, 4, generator=_seeded(1)),
+        "value": torch.randn(2, 6, 3, generator=_seeded(2)),
+        "attn_mask": torch.randn(5, 6, generator=_seeded(3)),
+    }
+    stacked = torch.stack([inputs[mapped], 2 * inputs[mapped]])
+
+    def call(given):
+        return attncourse.attention(**{**inputs, mapped: given}, rung=name)
+
+    found = torch.vmap(call)(stacked)
+    torch.testing.assert_close(found, torch.stack([call(given) for given in stacked]))
+
+
+def _seeded(number):
+    return torch.Generator().manual_seed(number)

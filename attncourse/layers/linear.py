@@ -22,7 +22,7 @@ class Linear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """Map tokens (..., in_features) to (..., out_features)."""
         weight, bias = self.weight, self.bias
-        single = x.numel() == x.shape[-1] and x.device.type == "cpu"
+        single = x.numel() == x.shape[-1] > 0 and x.device.type == "cpu"
         if not single or not x.dtype == weight.dtype == torch.bfloat16:
             return super().forward(x)
         row = x.reshape(-1)

@@ -6,6 +6,7 @@ Left out: any arithmetic of attention itself.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,6 +17,7 @@ from attncourse.rungs._ladder import FEATURES, LADDER, Rung
 
 _AUTO = {"numpy": ("matmul", "batched"), "torch": ("sdpa", "recompute", "batched")}
 _HAS_TRITON = find_spec("triton") is not None  # asked here, where torch.compile does not trace
+_LOWERED_BY_AUTOCAST = ("sdpa", "triton_forward", "triton")
 _BY_ARGUMENT = {
     "is_causal": "causal",
     "window_size": "window",
@@ -163,10 +165,25 @@ def run(
         query = _without_blind_rows(query, key.shape[-2], call)
     function = getattr(rung.function, "__wrapped__", rung.function)  # says so if torch is missing
     convert = _to_numpy if rung.library == "numpy" else _to_torch
-    result = function(*map(convert, (query, key, value)), **_each(convert, call))
+    with _precision(rung, query):
+        result = function(*map(convert, (query, key, value)), **_each(convert, call))
     if isinstance(result, tuple):
         return _give_back(result[0], query), _give_back(result[1], query, keep_dtype=True)
     return _give_back(result, query)
+
+
+def _precision(rung: Rung, query: Any) -> Any:
+    """Let autocast lower only those rungs that lower precision well: PyTorch's and the kernels.
+
+    The others promise sums and an lse of at least float32, and would get products rounded to half.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or rung.library == "numpy" or isinstance(query, np.ndarray):
+        return nullcontext()
+    device = query.device.type
+    if rung.name in _LOWERED_BY_AUTOCAST or not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
 
 
 def _as_plain_numbers(given: dict[str, Any], longest: int) -> None:

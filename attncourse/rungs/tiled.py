@@ -109,7 +109,7 @@ def _one_block(
         if dropping[0]:
             kept = dropout.keep(weights, *dropping, rows, cols)
             weights = weights * kept / (1 - dropping[0])
-        acc.mul_(shrink).add_(tiles.by_group(weights, v_block))
+        acc = acc * shrink + tiles.by_group(weights, v_block)
 
     blind = row_sum == 0
     row_sum = row_sum.masked_fill(blind, 1.0)

@@ -165,8 +165,8 @@ def test_shares_by_hand():
     assert (shares(torch.zeros(1, 2), top_p=0.5) > 0).tolist() == [[True, False]]
     # top_k first: of .5 and .25 the first one alone is two thirds.
     assert (shares(scores, top_k=2, top_p=0.6) > 0).tolist() == [[False, True, False, False]]
-    tiny = shares(torch.tensor([[1.0, 2.0]]), temperature=1e-40)
-    assert tiny.tolist() == [[0, 1]]
+    for tiny in ({"temperature": 1e-40}, {"temperature": 5e-324}, {"top_p": 1e-50}):
+        assert shares(torch.tensor([[1.0, 2.0]]), **tiny).tolist() == [[0, 1]]
 
 
 def test_draws_follow_the_shares_and_never_take_what_was_cut():

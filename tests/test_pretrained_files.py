@@ -99,6 +99,12 @@ def test_a_pickle_is_known_by_its_name_alone(folder, name):
     assert not (folder / "trapped").exists()
 
 
+def test_layers_that_no_file_has_are_refused_at_once(folder):
+    (folder / "config.json").write_text(json.dumps({**tiny_gpt2.SETTINGS, "n_layer": 10**9}))
+    with pytest.raises(ValueError, match="must give 'n_layer', 1 to 10,000, got 1000000000"):
+        load(folder)
+
+
 def test_safetensors_win_over_a_pickle_beside_them(folder):
     pickled(folder, folder / "pytorch_model.bin")
     load(folder)
@@ -128,7 +134,7 @@ def test_weights_of_another_architecture_are_named(folder):
         ("{", ValueError, "config.json .* is cut short or damaged"),
         ("[1]", ValueError, "must hold a JSON object, got list"),
         ("{}", ValueError, "names no model_type"),
-        (None, FileNotFoundError, "there is no config.json in"),
+        (None, FileNotFoundError, "there is no file config.json in"),
     ],
 )
 def test_a_bad_configuration_is_named(folder, text, error, message):
@@ -153,7 +159,7 @@ def test_a_size_that_is_none_is_named(folder, name, came):
         del settings[name]
     (folder / "config.json").write_text(json.dumps(settings))
     got = "none" if came == "absent" else re.escape(repr(came))
-    with pytest.raises(ValueError, match=f"must give '{name}', at least 1, got {got}$"):
+    with pytest.raises(ValueError, match=f"must give '{name}', 1 to .*, got {got}$"):
         load(folder)
 
 

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from attncourse.pretrained import settings  # noqa: E402
+from attncourse.pretrained import llama, settings  # noqa: E402
 from attncourse.pretrained.keys import Goes, Plan, affine, fill, in_layers  # noqa: E402
 
 
@@ -94,6 +94,12 @@ def test_what_does_not_fit_is_named(changes, message):
         fill(PLAN, tensors(**changes))
 
 
+@pytest.mark.parametrize("twice", ["both.weight", "model.both.weight", "both.gamma"])
+def test_two_names_for_one_tensor_are_refused(twice):
+    with pytest.raises(ValueError, match=r"holds tensor 'both\.weight' twice"):
+        fill(PLAN, {**tensors(), twice: torch.ones(3, 4)})
+
+
 def test_a_prefix_stands_in_front_only():
     assert PLAN.plain("model.both.gamma") == "both.weight"
     assert PLAN.plain("both.model.bias") == "both.model.bias"
@@ -151,3 +157,44 @@ def test_settings_that_change_the_computation_are_refused():
     settings.refuse({"a": 1, "b": None}, a=1, b=2, c=3)
     with pytest.raises(NotImplementedError, match="says a = 2; only 1 is known here"):
         settings.refuse({"a": 2}, a=1)
+
+
+LLAMA = {"hidden_size": 8, "num_attention_heads": 2, "vocab_size": 9, "num_hidden_layers": 1}
+LLAMA |= {"max_position_embeddings": 8, "intermediate_size": 16, "rms_norm_eps": 1e-5}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"rope_scaling": {"rope_type": "linear", "factor": 4.0}},
+        {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
+        {"rope_parameters": {"rope_type": "default"}, "rope_scaling": {"rope_type": "linear"}},
+    ],
+    ids=["old", "new", "both"],
+)
+def test_a_llama_that_stretches_its_positions_is_refused(wish):
+    same = {"rope_type": "default", "rope_theta": 500.0}
+    assert llama.config({**LLAMA, "rope_parameters": same}).rotary_base == 500.0
+    assert llama.config({**LLAMA, "rope_parameters": same, "rope_scaling": same}).rotary_base == 500
+    with pytest.raises(NotImplementedError, match="the configuration says rope"):
+        llama.config({**LLAMA, **wish})
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"rope.scaling.type": "linear"},
+        {"rope.scaling.factor": 4.0},
+        {"rope.scale_linear": 4.0},
+        {"attention.causal": False},
+    ],
+    ids=lambda wish: next(iter(wish)),
+)
+def test_a_gguf_llama_that_computes_otherwise_is_refused(wish):
+    sizes = {"vocab_size": 9, "context_length": 8, "embedding_length": 8, "block_count": 1}
+    sizes |= {"attention.head_count": 2, "feed_forward_length": 16, "rope.scaling.factor": 1.0}
+    sizes |= {"attention.layer_norm_rms_epsilon": 1e-5, "rope.scaling.type": "none"}
+    given = {f"llama.{name}": value for name, value in sizes.items()}
+    assert llama.gguf_config(given, tied=True).num_layers == 1
+    with pytest.raises(NotImplementedError, match="the configuration says llama"):
+        llama.gguf_config(given | {f"llama.{name}": value for name, value in wish.items()}, True)

@@ -183,6 +183,13 @@ def test_the_two_ways_in_which_gpt2_is_written_are_read_alike(tmp_path):
             assert same or (digits_alone and any(character.isnumeric() for character in text))
 
 
+ADDED = {"content": "<s>", "id": 0}
+BYTES = {"type": "ByteLevel"}
+PARTS = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]
+TEMPLATE = {"type": "TemplateProcessing", "single": PARTS}
+ROBERTA = {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}
+
+
 def changed(described, place, value):
     *keys, last = place.split(".")
     part = described
@@ -202,7 +209,18 @@ def changed(described, place, value):
         ("pre_tokenizer.pretokenizers.0.add_prefix_space", True, "add_prefix_space is True"),
         ("pre_tokenizer.pretokenizers.0.use_regex", False, "use_regex is False"),
         ("pre_tokenizer.pretokenizers.0.type", "Metaspace", "pre_tokenizer is 'Metaspace'"),
-        ("post_processor", {"special_tokens": {"<s>": 1}}, "tokens around a text is"),
+        ("pre_tokenizer", None, "pre_tokenizer is None"),
+        ("pre_tokenizer.pretokenizers", [], "pre_tokenizer is None"),
+        ("post_processor", TEMPLATE, r"tokens around a text is \['<s>', 'A'\]; only \['A'\]"),
+        ("post_processor", {"type": "Sequence", "processors": [BYTES, TEMPLATE]}, "'<s>', 'A'"),
+        ("post_processor", ROBERTA, r"tokens around a text is \['<s>', 'A', '</s>'\]"),
+        ("post_processor", {"type": "Unheard"}, r"tokens around a text is \['Unheard'\]"),
+        ("model.dropout", 0.1, "dropout is 0.1"),
+        ("model.end_of_word_suffix", "</w>", "end_of_word_suffix is '</w>'"),
+        ("model.continuing_subword_prefix", "##", "continuing_subword_prefix is '##'"),
+        ("added_tokens", [{**ADDED, "lstrip": True}], "lstrip of '<s>' is True"),
+        ("added_tokens", [{**ADDED, "single_word": True}], "single_word of '<s>' is True"),
+        ("added_tokens", [{**ADDED, "special": False}], "special of '<s>' is False"),
     ],
 )
 def test_a_rule_that_we_do_not_have_is_refused(tmp_path, place, value, message):
@@ -211,6 +229,52 @@ def test_a_rule_that_we_do_not_have_is_refused(tmp_path, place, value, message):
     path.write_text(json.dumps(changed(described, place, value)), encoding="utf-8")
     with pytest.raises(NotImplementedError, match=message):
         tokenizers.from_folder("llama", tmp_path)
+
+
+def test_a_stand_in_for_unknown_bytes_is_refused_where_a_byte_is_unknown(tmp_path):
+    described = json.loads(reference(*learnt(), False).to_str())
+    described["model"]["unk_token"] = "a"
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(described), encoding="utf-8")
+    tokenizers.from_folder("llama", tmp_path)  # every byte has a token: there is nothing unknown
+    described["model"]["merges"] = []
+    del described["model"]["vocab"]["!"]
+    path.write_text(json.dumps(described), encoding="utf-8")
+    with pytest.raises(NotImplementedError, match="unk_token is 'a'; only None"):
+        tokenizers.from_folder("llama", tmp_path)
+
+
+@pytest.mark.parametrize("content", [{}, {"model": 5}, {"model": {"type": "BPE"}}], ids=str)
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_a_description_that_is_none_is_named(tmp_path, family, content):
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises((ValueError, NotImplementedError), match="tokenizer"):
+        tokenizers.from_folder(family, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["add_bos_token", "add_eos_token", "add_prefix_space"])
+def test_tokens_around_a_text_are_refused_beside_a_vocabulary_too(tmp_path, name):
+    (tmp_path / "vocab.json").write_text('{"a": 0}')
+    (tmp_path / "merges.txt").write_text("#version: 0.2\n")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({name: True}))
+    with pytest.raises(NotImplementedError, match=f"{name} is True; only False"):
+        tokenizers.from_folder("gpt2", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("add_bos_token", True, "add_bos_token is True"),
+        ("add_space_prefix", True, "add_space_prefix is True"),
+        ("token_type", [1, 4], "tokens that users added is 1; only 0"),
+    ],
+)
+def test_what_a_gguf_tokenizer_adds_is_refused(name, value, message):
+    described = {"model": "gpt2", "pre": "smollm", "tokens": ["a", "b"], "merges": []}
+    described |= {"token_type": [1, 1]}
+    given = {f"tokenizer.ggml.{key}": came for key, came in {**described, name: value}.items()}
+    with pytest.raises(NotImplementedError, match=message):
+        tokenizers.from_gguf(given)
 
 
 def test_a_gguf_tokenizer_that_we_do_not_have_is_refused():
@@ -262,6 +326,29 @@ def test_word_pieces_from_either_file(tmp_path, minilm):
     assert all(described.encode(text) == ours.encode(text) for text in HARD.values())
     (tmp_path / "tokenizer.json").unlink()
     assert tokenizers.from_folder("bert", tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("model.unk_token", "<unk>", "unk_token is '<unk>'"),
+        ("model.continuing_subword_prefix", "@@", "continuing_subword_prefix is '@@'"),
+        ("normalizer.clean_text", False, "clean_text is False"),
+        ("normalizer.handle_chinese_chars", False, "handle_chinese_chars is False"),
+        ("pre_tokenizer.type", "WhitespaceSplit", "pre_tokenizer is 'WhitespaceSplit'"),
+        ("post_processor", None, r"tokens around a text is \['A'\]; only \['\[CLS\]', 'A'"),
+        ("added_tokens", [{"content": "no such word", "id": 9}], "outside the vocabulary is"),
+    ],
+)
+def test_a_described_word_piece_rule_that_we_do_not_have_is_refused(
+    tmp_path, minilm, place, value, message
+):
+    path = tmp_path / "tokenizer.json"
+    minilm[1].backend_tokenizer.save(str(path))
+    described = changed(json.loads(path.read_text(encoding="utf-8")), place, value)
+    path.write_text(json.dumps(described), encoding="utf-8")
+    with pytest.raises(NotImplementedError, match=message):
+        tokenizers.from_folder("bert", tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def shares(
         best = logits.argmax(dim=-1, keepdim=True)  # (..., 1)
         return torch.zeros_like(logits).scatter(-1, best, 1.0)
     # The largest score becomes 0: a tiny temperature cannot overflow then.
+    temperature = max(temperature, torch.finfo(logits.dtype).tiny)  # smaller ones would become 0
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     found = logits.softmax(dim=-1)  # (..., vocabulary)
     ordered, order = found.sort(dim=-1, descending=True, stable=True)
@@ -84,7 +85,7 @@ def shares(
         ordered = ordered / ordered.sum(dim=-1, keepdim=True)
     if top_p is not None and top_p < 1:
         reached_before = ordered.cumsum(dim=-1) - ordered
-        ordered = ordered * (reached_before < top_p)
+        ordered = ordered * ((reached_before < top_p) | (reached_before == 0))
         ordered = ordered / ordered.sum(dim=-1, keepdim=True)
     return torch.zeros_like(ordered).scatter(-1, order, ordered)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -63,7 +63,7 @@ def plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
         vocab_size=size(settings, "vocab_size"),
         max_len=size(settings, "max_position_embeddings"),
         d_model=size(settings, "hidden_size"),
-        num_layers=size(settings, "num_hidden_layers"),
+        num_layers=size(settings, "num_hidden_layers", most=MOST_LAYERS),
         num_heads=size(settings, "num_attention_heads"),
         d_ff=size(settings, "intermediate_size"),
         num_segments=size(settings, "type_vocab_size", 2),
@@ -100,7 +100,7 @@ def distil_plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
         vocab_size=size(settings, "vocab_size"),
         max_len=size(settings, "max_position_embeddings"),
         d_model=size(settings, "dim"),
-        num_layers=size(settings, "n_layers"),
+        num_layers=size(settings, "n_layers", most=MOST_LAYERS),
         num_heads=size(settings, "n_heads"),
         d_ff=size(settings, "hidden_dim"),
         num_segments=0,

@@ -126,11 +126,11 @@ def read_json(path: Path) -> dict[str, Any]:
     ValueError
         When it is not JSON, or no object.
     """
-    if not path.exists():
-        raise FileNotFoundError(f"there is no {path.name} in {path.parent}")
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path.name} in {path.parent}")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ValueError(damaged(path, problem)) from problem
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(found).__name__}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
@@ -41,7 +41,7 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
         vocab_size=size(settings, "vocab_size"),
         max_len=size(settings, "n_positions"),
         d_model=size(settings, "n_embd"),
-        num_layers=size(settings, "n_layer"),
+        num_layers=size(settings, "n_layer", most=MOST_LAYERS),
         num_heads=size(settings, "n_head"),
         d_ff=size(settings, "n_inner", 4 * size(settings, "n_embd")),
         activation=ACTIVATIONS[activation],

@@ -106,7 +106,12 @@ def fill(
     ValueError
         When a tensor is missing, left over, or of another shape than its parameter; it is named.
     """
-    found = {plan.plain(name): tensor for name, tensor in tensors.items()}
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        plain = plan.plain(name)
+        if plain in found:
+            raise ValueError(f"the file holds tensor {plain!r} twice, once as {name!r}")
+        found[plain] = tensor
     _check_names(plan, found)
     with torch.device("meta"):  # no memory, and no random start that nobody would see
         model = plan.make()
@@ -152,7 +157,7 @@ def _check_names(plan: Plan, found: Mapping[str, Tensor]) -> None:
     for copy, original in plan.copies.items():
         if copy in found and not torch.equal(found[copy], found[original]):
             raise ValueError(
-                f"tensors {copy!r} and {original!r} differ, but the configuration ties them"
+                f"tensors {copy!r} and {original!r} differ, but this model uses one for both"
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
 
 PARTS = {  # ours: the name in safetensors files, the name in GGUF files
     "attention_norm": ("input_layernorm", "attn_norm"),
@@ -26,9 +26,15 @@ PARTS = {  # ours: the name in safetensors files, the name in GGUF files
 }
 
 
+_TWO = "rope_scaling, beside rope_parameters,"
+
+
 def config(settings: Mapping[str, Any]) -> GPTConfig:
     """Translate the settings of a Llama, from ``config.json``, into ours."""
-    rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
+    rope, scaling = settings.get("rope_parameters"), settings.get("rope_scaling")
+    if rope and scaling:  # which one counts has changed between versions of transformers
+        refuse({_TWO: scaling}, **{_TWO: rope})
+    rope = rope or scaling or {}
     refuse({"rope_type": rope.get("rope_type", rope.get("type"))}, rope_type="default")
     refuse(settings, hidden_act="silu", attention_bias=False, mlp_bias=False)
     refuse(settings, partial_rotary_factor=1.0)
@@ -37,7 +43,7 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
         size(settings, "vocab_size"),
         size(settings, "max_position_embeddings"),
         d_model=d_model,
-        num_layers=size(settings, "num_hidden_layers"),
+        num_layers=size(settings, "num_hidden_layers", most=MOST_LAYERS),
         num_heads=num_heads,
         num_kv_heads=size(settings, "num_key_value_heads", num_heads),
         head_dim=size(settings, "head_dim") if settings.get("head_dim") is not None else None,
@@ -51,23 +57,22 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
 def gguf_config(settings: Mapping[str, Any], tied: bool) -> GPTConfig:
     """Translate the metadata of a GGUF file into ours."""
 
-    def of(name: str, default: int | None = None) -> int:
-        return size(settings, f"llama.{name}", default)
+    def of(name: str, default: int | None = None, **limit: int) -> int:
+        return size(settings, f"llama.{name}", default, **limit)
 
     num_heads, d_model = of("attention.head_count"), of("embedding_length")
     head_dim = of("rope.dimension_count", max(1, d_model // num_heads))
     refuse(
         {"width of the rotary part": head_dim}, **{"width of the rotary part": d_model // num_heads}
     )
-    refuse(
-        {"llama.rope.scaling.type": settings.get("llama.rope.scaling.type")},
-        **{"llama.rope.scaling.type": "none"},
-    )
+    harmless = {"rope.scaling.type": "none", "rope.scaling.factor": 1.0, "rope.scale_linear": 1.0}
+    harmless |= {"attention.causal": True}
+    refuse(settings, **{f"llama.{name}": value for name, value in harmless.items()})
     return GPTConfig.llama(
         of("vocab_size"),
         of("context_length"),
         d_model=d_model,
-        num_layers=of("block_count"),
+        num_layers=of("block_count", most=MOST_LAYERS),
         num_heads=num_heads,
         num_kv_heads=of("attention.head_count_kv", num_heads),
         d_ff=of("feed_forward_length"),

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
+MOST_LAYERS = 10_000
 
-def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> int:
+
+def size(
+    settings: Mapping[str, Any], name: str, default: int | None = None, *, most: int = 2**31 - 1
+) -> int:
     """Return a setting that counts something.
 
     Parameters
@@ -21,11 +25,13 @@ def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> 
         Of the setting.
     default : int, optional
         What stands for it where it is absent or None; without one it must be there.
+    most : int, default 2**31 - 1
+        What no honest file exceeds.
 
     Raises
     ------
     ValueError
-        When it is not there, or no whole number of at least 1.
+        When it is not there, or no whole number from 1 to `most`.
 
     Examples
     --------
@@ -34,9 +40,9 @@ def size(settings: Mapping[str, Any], name: str, default: int | None = None) -> 
     """
     came = settings.get(name)
     came = default if came is None else came
-    if isinstance(came, bool) or not isinstance(came, Integral) or came < 1:
+    if isinstance(came, bool) or not isinstance(came, Integral) or not 1 <= int(came) <= most:
         got = repr(came) if name in settings else "none"
-        raise ValueError(f"the configuration must give {name!r}, at least 1, got {got}")
+        raise ValueError(f"the configuration must give {name!r}, 1 to {most:,}, got {got}")
     return int(came)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attncourse.models.vit import ViT, ViTConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
 
 LAYER = {
     **affine("layernorm_before", "attention_norm"),
@@ -61,7 +61,7 @@ def config(settings: Mapping[str, Any], class_tokens: int, num_classes: int) -> 
         d_model=size(settings, "hidden_size"),
         num_heads=size(settings, "num_attention_heads"),
         d_ff=size(settings, "intermediate_size"),
-        num_layers=size(settings, "num_hidden_layers"),
+        num_layers=size(settings, "num_hidden_layers", most=MOST_LAYERS),
         num_classes=num_classes,
         class_tokens=class_tokens,
         eps=tiny(settings, "layer_norm_eps", 1e-12),

@@ -123,6 +123,27 @@ def test_names_of_lines_that_end_together_do_not_touch():
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
 
 
+@pytest.mark.parametrize(
+    ("heights", "numbers"),
+    [([0.6, 4.0], {"1", "2"}), ([20, 90], {"20", "50"}), ([1, 1e5], set())],
+    ids=["around-one", "within-a-decade", "many-decades"],
+)
+@pytest.mark.parametrize("kind", ["line", "bars"])
+def test_a_short_logarithmic_axis_has_numbers_to_read(kind, heights, numbers):
+    if kind == "line":
+        plotting.line([0, 1], heights, x="x", y="y", title="t", log_y=True)
+    else:
+        values = dict(zip("ab", heights, strict=True))
+        plotting.bars(values, y="y", title="t", log_y=True)
+    plt.gcf().canvas.draw()
+    low, high = plt.gca().get_ylim()
+    axis = plt.gca().yaxis
+    shown = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+    written = {label.get_text() for place, label in shown if low <= place <= high}
+    assert numbers <= written
+    assert numbers or any("10^" in text for text in written)
+
+
 def test_several_runs_become_their_mean_and_a_band():
     runs = np.array([[1.0, 5.0], [3.0, 9.0]])
     plotting.line([0, 1], {"loss": runs}, x="step", y="loss", title="t")

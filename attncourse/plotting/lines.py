@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.plotting.style import BLUE, COLORS, DASHES, GREY, MARKERS, label_ends, open_axes
+from attncourse.plotting.style import (
+    BLUE,
+    COLORS,
+    DASHES,
+    GREY,
+    MARKERS,
+    label_ends,
+    number_heights,
+    open_axes,
+)
 
 # A name on a histogram is about as long as one share of the figure's width in so many.
 NAME_SHARE = 4
@@ -62,6 +71,7 @@ def line(
     if log_x and len(x_values) <= 8:
         ax.set_xticks(x_values, [f"{value:g}" for value in x_values])
         ax.minorticks_off()
+    number_heights(ax)
     label_ends(ax, ends)
 
 
@@ -125,6 +135,7 @@ def bars(
         ax.axhline(0, color=GREY, linewidth=0.8)
     ax.set(ylabel=y, yscale="log" if log_y else "linear")
     ax.margins(y=0.15)
+    number_heights(ax)
     if reference is not None:
         ax.axhline(reference[1], color=GREY, linestyle=":")
         label_ends(ax, [(reference[0], reference[1], GREY)])

@@ -16,6 +16,7 @@ try:
     import matplotlib as mpl
     import matplotlib.pyplot as plt
     from cycler import cycler
+    from matplotlib import ticker
 except ImportError as error:
     raise ImportError(
         "attncourse.plotting draws with matplotlib, which is not installed; "
@@ -109,6 +110,15 @@ def open_axes(ax: Any, title: str) -> Any:
         return panels(1, title=title)[0]
     ax.set_title(title)
     return ax
+
+
+def number_heights(ax: Any) -> None:
+    """Write numbers at 1, 2 and 5 on a logarithmic axis that spans less than two decades."""
+    low, high = ax.get_ylim()
+    if ax.get_yscale() == "log" and high < 100 * low:
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def label_ends(ax: Any, ends: list[tuple[str, float, str]]) -> None:

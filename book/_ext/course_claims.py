@@ -151,9 +151,12 @@ def summary(claims, written):
     part = states.count("in part")
     executed = states.count("executed") + part
     partly = f" ({part} of them in part: a later chapter has the rest)" if part else ""
+    planned = states.count("planned")
+    if not planned:
+        return f"All **{len(claims)} statements are executed** in this book{partly}."
     return (
         f"Of the {len(claims)} statements, **{executed} are executed** in this book{partly}. "
-        f"The other **{states.count('planned')} are planned**: their chapters are still to come, "
+        f"The other **{planned} are planned**: their chapters are still to come, "
         "and nothing here checks them yet."
     )
 

@@ -25,18 +25,19 @@ import numpy as np
 
 __all__ = ["add_command", "interleaved", "machine", "measure", "ratios", "save", "table"]
 
-TABLES = ("ladder", "memory", "window", "decode")
+TABLES = ("ladder", "tiles", "memory", "window", "decode")
 DESCRIPTION = """\
 Time the rungs side by side on this CPU, with one thread.
 
   ladder   every rung, causal and not, forward and with backward
+  tiles    the rungs without a whole matrix against five lines of torch that build it
   memory   peak memory of each rung, in a process of its own
   window   a window of keys against PyTorch given the same mask
   decode   one query against a cache, grouped heads
 
 All functions take turns in one run. A ratio is "times faster than PyTorch's own function
-(sdpa) in the same round": above 1 it wins, below 1 it loses. Times of two runs must not be
-compared, ratios of one run may."""
+(sdpa) in the same round", or in table tiles "than the five lines": above 1 it wins, below 1
+it loses. Times of two runs must not be compared, ratios of one run may."""
 EXAMPLES = """\
 examples:
   attncourse bench                                   all tables, some minutes

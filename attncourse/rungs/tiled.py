@@ -93,13 +93,10 @@ def _one_block(
     """Take a block of queries past all the blocks of keys that it may see."""
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
-    acc = v.new_zeros(*q_block.shape[:-1], v.shape[-1])  # (..., H, l, Ev)
+    acc: Tensor | None = None  # (..., H, l, Ev), not yet divided by row_sum
     names = "is_causal", "shift", "window_size"
     limits: dict[str, Any] = {name: hiding.get(name) for name in names}
     blocks = tiles.key_blocks(rows, k.shape[-2], block_kv, **limits)
-    if not blocks:
-        # Zeros that autograd traces to all three, so that no keys at all still give gradients.
-        acc = acc + (q_block[..., :0].sum() + k[..., :0].sum() + v[..., :0].sum())
 
     for cols in blocks:
         k_block, v_block = order.cut_seen(k, v, rows, cols, **hiding)
@@ -109,7 +106,12 @@ def _one_block(
         if dropping[0]:
             kept = dropout.keep(weights, *dropping, rows, cols)
             weights = weights * kept / (1 - dropping[0])
-        acc = acc * shrink + tiles.by_group(weights, v_block)
+        found = tiles.by_group(weights, v_block)  # (..., H, l, Ev)
+        acc = found if acc is None else acc.mul_(shrink).add_(found)
+    if acc is None:
+        # Zeros that autograd traces to all three, so that no keys at all still give gradients.
+        nothing = q_block[..., :0].sum() + k[..., :0].sum() + v[..., :0].sum()
+        acc = v.new_zeros(*q_block.shape[:-1], v.shape[-1]) + nothing
 
     blind = row_sum == 0
     row_sum = row_sum.masked_fill(blind, 1.0)

@@ -202,6 +202,10 @@ def test_bad_input_is_named():
         generate(model, ids.tolist(), 1)
     with pytest.raises(ValueError, match="new_tokens must be 0 or more, got -1"):
         generate(model, ids, -1)
+    with pytest.raises(ValueError, match="stop_token must be a token, 0 or more, got -1"):
+        generate(model, ids, 1, stop_token=-1)
+    with pytest.raises(TypeError, match="stop_token must be an integer, got float"):
+        generate(model, ids, 1, stop_token=1.5)
     with pytest.raises(ValueError, match=r"at_edge must be one of .* got 'wrap'"):
         generate(model, ids, 1, at_edge="wrap")
     with pytest.raises(ValueError, match="the prompt has 30 tokens, the window 24; shorten it"):

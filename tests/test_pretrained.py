@@ -1,5 +1,6 @@
 """Trained weights in our models: transformers' numbers, from disk and from installed packages."""
 
+import json
 import os
 import warnings
 
@@ -155,6 +156,10 @@ def test_vision_models_from_disk(tmp_path, kind):
 @pytest.mark.parametrize("crop", [False, True], ids=["resize", "resize-and-crop"])
 def test_pictures_are_read_as_transformers_reads_them(tmp_path, crop):
     transformers = pytest.importorskip("transformers")
+    for wrong in ([2], "2", 7):
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"resample": wrong}))
+        with pytest.raises(NotImplementedError, match="resamples with number"):
+            PictureReader.from_folder(tmp_path, 24)
     settings = {"size": {"height": 32, "width": 32}, "resample": 3 if crop else 2}
     settings |= {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4]}
     settings |= {"do_center_crop": crop, "crop_size": {"height": 24, "width": 24}}

@@ -186,9 +186,10 @@ def test_shards_are_read_and_must_lie_in_the_folder(folder):
     (folder / "part1.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"there is no file .*part1.safetensors"):
         load(folder)
-    (folder / files.INDEX).write_text(json.dumps({"weight_map": {"x": "../out.safetensors"}}))
-    with pytest.raises(ValueError, match="must list files of its own folder"):
-        load(folder)
+    for listed in ({"x": "../out.safetensors"}, None, ["a"], "a", {"x": 1, "y": "a"}, {}):
+        (folder / files.INDEX).write_text(json.dumps({"weight_map": listed}))
+        with pytest.raises(ValueError, match="must list files of its own folder, got "):
+            load(folder)
 
 
 def test_what_is_not_there_is_named(folder):

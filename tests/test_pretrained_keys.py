@@ -198,3 +198,34 @@ def test_a_gguf_llama_that_computes_otherwise_is_refused(wish):
     assert llama.gguf_config(given, tied=True).num_layers == 1
     with pytest.raises(NotImplementedError, match="the configuration says llama"):
         llama.gguf_config(given | {f"llama.{name}": value for name, value in wish.items()}, True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "message"),
+    [
+        (
+            {"rope_theta": "500"},
+            ValueError,
+            "must give 'rope_theta', above 0 and finite, got '500'",
+        ),
+        ({"rope_theta": 0}, ValueError, "must give 'rope_theta', above 0"),
+        ({"rope_theta": True}, ValueError, "must give 'rope_theta', above 0"),
+        ({"rope_theta": float("inf")}, ValueError, "must give 'rope_theta', above 0"),
+        ({"rope_theta": 10**400}, ValueError, "must give 'rope_theta', above 0"),
+        ({"rope_parameters": "default"}, ValueError, "'rope_parameters' as a table, got 'default'"),
+        ({"rope_scaling": [1]}, ValueError, "must give 'rope_scaling' as a table"),
+        ({"hidden_size": 2**63}, ValueError, "must give 'hidden_size', 1 to"),
+        ({"num_hidden_layers": 10**7}, ValueError, "must give 'num_hidden_layers', 1 to 10,000"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else None,
+)
+def test_a_setting_of_the_wrong_kind_is_named(wish, error, message):
+    with pytest.raises(error, match=message):
+        llama.config({**LLAMA, **wish})
+
+
+@pytest.mark.parametrize("came", ["swish", ["gelu"], {"gelu": 1}, 3])
+def test_an_activation_that_is_none_of_ours_is_named(came):
+    with pytest.raises(NotImplementedError, match=r"no activation .* here, only"):
+        settings.one_of({"gelu": "gelu"}, came)
+    assert settings.one_of({"gelu_new": "gelu_tanh"}, "gelu_new") == "gelu_tanh"

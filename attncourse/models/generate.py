@@ -180,6 +180,8 @@ def generate(
     _check_choice(temperature, top_k, top_p)
     window = _window_of(model) if window is None else window
     _check_prompt(ids, new_tokens, window, at_edge)
+    if stop_token is not None and _validate.whole("stop_token", stop_token) < 0:
+        raise ValueError(f"stop_token must be a token, 0 or more, got {stop_token}")
     random = _generator(generator)
     reader = _Reader(model, ids, ids.shape[1] + new_tokens, use_cache, window)
     choice: Any = {"temperature": temperature}

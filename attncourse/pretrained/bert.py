@@ -7,7 +7,7 @@ from typing import Any
 
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, one_of, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -67,7 +67,7 @@ def plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
         num_heads=size(settings, "num_attention_heads"),
         d_ff=size(settings, "intermediate_size"),
         num_segments=size(settings, "type_vocab_size", 2),
-        activation=_activation(settings.get("hidden_act", "gelu")),
+        activation=one_of(ACTIVATIONS, settings.get("hidden_act", "gelu")),
         norm_eps=tiny(settings, "layer_norm_eps", 1e-12),
         masked_head=any("cls.predictions." in name for name in names),
         pooler=any("pooler." in name for name in names),
@@ -104,7 +104,7 @@ def distil_plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
         num_heads=size(settings, "n_heads"),
         d_ff=size(settings, "hidden_dim"),
         num_segments=0,
-        activation=_activation(settings.get("activation", "gelu")),
+        activation=one_of(ACTIVATIONS, settings.get("activation", "gelu")),
         masked_head=any(name.startswith("vocab_transform.") for name in names),
     )
     keys = {**EMBEDDINGS}
@@ -120,9 +120,3 @@ def distil_plan(settings: Mapping[str, Any], names: Collection[str]) -> Plan:
         copies={"vocab_projector.weight": "embeddings.word_embeddings.weight"},
         unused=(r"embeddings\.position_ids",),
     )
-
-
-def _activation(name: str) -> str:
-    if name not in ACTIVATIONS:
-        raise NotImplementedError(f"no activation {name!r} here, only {sorted(ACTIVATIONS)}")
-    return ACTIVATIONS[name]

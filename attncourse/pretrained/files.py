@@ -86,10 +86,13 @@ def weight_files(folder: Path) -> list[Path]:
     if (folder / "model.safetensors").exists():
         return [folder / "model.safetensors"]
     if (folder / INDEX).exists():
-        names = sorted(set(read_json(folder / INDEX).get("weight_map", {}).values()))
-        if not names or any(Path(name).name != name for name in names):
-            raise ValueError(f"{folder / INDEX} must list files of its own folder, got {names}")
-        return [folder / name for name in names]
+        listed = read_json(folder / INDEX).get("weight_map")
+        names = list(listed.values()) if isinstance(listed, dict) else []
+        if not names or any(not isinstance(n, str) or Path(n).name != n for n in names):
+            raise ValueError(
+                f"{folder / INDEX} must list files of its own folder, got {str(listed)[:200]}"
+            )
+        return [folder / name for name in sorted(set(names))]
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in PICKLES)
     if pickles:
         raise ValueError(_pickled(", ".join(pickles), folder))

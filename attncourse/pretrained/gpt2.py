@@ -10,7 +10,7 @@ from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, one_of, refuse, size, tiny
 
 ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
@@ -34,9 +34,6 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
     """Translate the settings of a GPT-2 into ours."""
     refuse(settings, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
     refuse(settings, add_cross_attention=False)
-    activation = settings.get("activation_function", "gelu_new")
-    if activation not in ACTIVATIONS:
-        raise NotImplementedError(f"no activation {activation!r} here, only {sorted(ACTIVATIONS)}")
     return GPTConfig(
         vocab_size=size(settings, "vocab_size"),
         max_len=size(settings, "n_positions"),
@@ -44,7 +41,7 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
         num_layers=size(settings, "n_layer", most=MOST_LAYERS),
         num_heads=size(settings, "n_head"),
         d_ff=size(settings, "n_inner", 4 * size(settings, "n_embd")),
-        activation=ACTIVATIONS[activation],
+        activation=one_of(ACTIVATIONS, settings.get("activation_function", "gelu_new")),
         norm_eps=tiny(settings, "layer_norm_epsilon", 1e-5),
         tied=settings.get("tie_word_embeddings", True),
     )

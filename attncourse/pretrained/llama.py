@@ -11,7 +11,7 @@ from typing import Any
 
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.pretrained.keys import Goes, Plan, affine, in_layers
-from attncourse.pretrained.settings import MOST_LAYERS, refuse, size, tiny
+from attncourse.pretrained.settings import MOST_LAYERS, base, refuse, size, table, tiny
 
 PARTS = {  # ours: the name in safetensors files, the name in GGUF files
     "attention_norm": ("input_layernorm", "attn_norm"),
@@ -31,10 +31,10 @@ _TWO = "rope_scaling, beside rope_parameters,"
 
 def config(settings: Mapping[str, Any]) -> GPTConfig:
     """Translate the settings of a Llama, from ``config.json``, into ours."""
-    rope, scaling = settings.get("rope_parameters"), settings.get("rope_scaling")
+    rope, scaling = table(settings, "rope_parameters"), table(settings, "rope_scaling")
     if rope and scaling:  # which one counts has changed between versions of transformers
         refuse({_TWO: scaling}, **{_TWO: rope})
-    rope = rope or scaling or {}
+    rope = rope or scaling
     refuse({"rope_type": rope.get("rope_type", rope.get("type"))}, rope_type="default")
     refuse(settings, hidden_act="silu", attention_bias=False, mlp_bias=False)
     refuse(settings, partial_rotary_factor=1.0)
@@ -49,7 +49,7 @@ def config(settings: Mapping[str, Any]) -> GPTConfig:
         head_dim=size(settings, "head_dim") if settings.get("head_dim") is not None else None,
         d_ff=size(settings, "intermediate_size"),
         norm_eps=tiny(settings, "rms_norm_eps"),
-        rotary_base=rope.get("rope_theta") or settings.get("rope_theta") or 10000.0,
+        rotary_base=base(rope, "rope_theta", base(settings, "rope_theta")),
         tied=settings.get("tie_word_embeddings", False),
     )
 
@@ -77,7 +77,7 @@ def gguf_config(settings: Mapping[str, Any], tied: bool) -> GPTConfig:
         num_kv_heads=of("attention.head_count_kv", num_heads),
         d_ff=of("feed_forward_length"),
         norm_eps=tiny(settings, "llama.attention.layer_norm_rms_epsilon"),
-        rotary_base=settings.get("llama.rope.freq_base", 10000.0),
+        rotary_base=base(settings, "llama.rope.freq_base"),
         pairing="interleaved",
         tied=tied,
     )

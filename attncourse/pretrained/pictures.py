@@ -49,16 +49,15 @@ class PictureReader:
         """Read ``preprocessor_config.json``, or take ViT's usual values where there is none."""
         path = folder / "preprocessor_config.json"
         settings = read_json(path) if path.exists() else {}
-        if settings.get("resample", 2) not in FILTERS:
-            raise NotImplementedError(
-                f"{path} resamples with number {settings['resample']}; known: {FILTERS}"
-            )
+        number = settings.get("resample", 2)
+        if not isinstance(number, int) or number not in FILTERS:
+            raise NotImplementedError(f"{path} resamples with number {number}; known: {FILTERS}")
         return cls(
             image_size,
             _side(settings.get("size")) if settings.get("do_center_crop") else None,
             tuple(settings.get("image_mean") or cls.mean),
             tuple(settings.get("image_std") or cls.std),
-            FILTERS[settings.get("resample", 2)],
+            FILTERS[number],
         )
 
     def encode(self, picture: Any) -> Tensor:

@@ -116,8 +116,9 @@ def _from_cache(kept: Path) -> tuple[dict[str, Any], Mapping[str, Tensor]] | Non
             return None
         tensors = read_safetensors(kept)
         with safe_open(kept, "pt") as file:
-            return json.loads(file.metadata()["gguf"]), tensors
-    except (ValueError, KeyError, TypeError, OSError):
+            metadata = json.loads(file.metadata()["gguf"])
+        return (metadata, tensors) if isinstance(metadata, dict) else None
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return None
 
 

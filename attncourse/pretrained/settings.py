@@ -67,6 +67,53 @@ def tiny(settings: Mapping[str, Any], name: str, default: float | None = None) -
     return float(came)
 
 
+def base(settings: Mapping[str, Any], name: str, default: float = 10000.0) -> float:
+    """Return the base of rotary angles.
+
+    Parameters
+    ----------
+    settings, name, default
+        As in `size`.
+
+    Raises
+    ------
+    ValueError
+        When it is no finite number above 0.
+    """
+    came = settings.get(name)
+    came = default if came is None else came
+    if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1e30:
+        raise ValueError(f"the configuration must give {name!r}, above 0 and finite, got {came!r}")
+    return float(came)
+
+
+def table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a setting that holds settings; an empty one where it is absent or None.
+
+    Raises
+    ------
+    ValueError
+        When it is something else.
+    """
+    came = settings.get(name)
+    if came is not None and not isinstance(came, Mapping):
+        raise ValueError(f"the configuration must give {name!r} as a table, got {came!r}")
+    return came or {}
+
+
+def one_of(known: Mapping[str, str], came: Any) -> str:
+    """Translate the name of an activation.
+
+    Raises
+    ------
+    NotImplementedError
+        When our models have none of that name.
+    """
+    if not isinstance(came, str) or came not in known:
+        raise NotImplementedError(f"no activation {came!r} here, only {sorted(known)}")
+    return known[came]
+
+
 def refuse(settings: Mapping[str, object], **harmless: object) -> None:
     """Refuse settings that change the computation in a way that our models do not have.
 

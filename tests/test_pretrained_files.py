@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import re
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -361,6 +362,23 @@ def test_a_cache_that_may_not_be_looked_into_only_costs_time(small, cache, monke
         Path, "is_file", lambda path: forbid(path) if cache in path.parents else True
     )
     assert quantised.read_gguf(small).settings == expected.settings
+
+
+@pytest.mark.parametrize("length", [2**50, 2**63, 7])
+def test_a_list_that_claims_to_be_endless_is_refused_at_once(tmp_path, length):
+    one_list = struct.pack("<Q", 1) + b"a" + struct.pack("<IIQ", 9, 0, length)  # of bytes
+    path = tmp_path / "endless.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + one_list)
+    with pytest.raises(ValueError, match="is cut short or damaged: it ends inside a field"):
+        load(path)
+
+
+def test_lists_in_lists_in_lists_are_refused(tmp_path):
+    lists = struct.pack("<Q", 1) + b"a" + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 3000
+    path = tmp_path / "deep.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + lists)
+    with pytest.raises(ValueError, match="is cut short or damaged"):
+        load(path)
 
 
 def test_loading_without_the_cache_leaves_none(small, cache):

@@ -86,19 +86,36 @@ def cache_folder() -> Path:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Read every field and widen every tensor."""
-    from gguf import GGUFReader, dequantize
+    from gguf import dequantize
 
     try:
-        reader = GGUFReader(path)
+        reader = _strict_reader(path)
         metadata = {name: field.contents() for name, field in reader.fields.items()}
         tensors = {}
         for entry in reader.tensors:
             shape = [int(size) for size in reversed(entry.shape)]
             wide = dequantize(entry.data, entry.tensor_type).astype("float32", copy=False)
             tensors[entry.name] = torch.from_numpy(wide.reshape(shape).copy())
-    except (ValueError, IndexError, KeyError, OverflowError) as problem:
+    except (ValueError, IndexError, KeyError, OverflowError, RecursionError) as problem:
         raise ValueError(damaged(path, problem)) from problem
     return metadata, tensors
+
+
+def _strict_reader(path: Path) -> Any:
+    """Open a file with a reader that stops at its end.
+
+    The library's own goes on: a list that claims to be endless would fill the memory.
+    """
+    from gguf import GGUFReader
+
+    class StrictReader(GGUFReader):
+        def _get(self, offset: int, dtype: Any, count: Any = 1, *rest: Any, **named: Any) -> Any:
+            found = super()._get(offset, dtype, count, *rest, **named)
+            if len(found) < int(count):
+                raise ValueError(f"it ends inside a field at byte {offset:,}")
+            return found
+
+    return StrictReader(path)
 
 
 def _fingerprint(path: Path) -> str:

@@ -75,7 +75,8 @@ def shares(
         best = logits.argmax(dim=-1, keepdim=True)  # (..., 1)
         return torch.zeros_like(logits).scatter(-1, best, 1.0)
     # The largest score becomes 0: a tiny temperature cannot overflow then.
-    temperature = max(temperature, torch.finfo(logits.dtype).tiny)  # smaller ones would become 0
+    tiny = torch.finfo(logits.dtype).tiny  # what is smaller would become 0
+    temperature = max(temperature, tiny)
     logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature
     found = logits.softmax(dim=-1)  # (..., vocabulary)
     ordered, order = found.sort(dim=-1, descending=True, stable=True)
@@ -180,8 +181,7 @@ def generate(
     _check_choice(temperature, top_k, top_p)
     window = _window_of(model) if window is None else window
     _check_prompt(ids, new_tokens, window, at_edge)
-    if stop_token is not None and _validate.whole("stop_token", stop_token) < 0:
-        raise ValueError(f"stop_token must be a token, 0 or more, got {stop_token}")
+    _check_stop(stop_token)
     random = _generator(generator)
     reader = _Reader(model, ids, ids.shape[1] + new_tokens, use_cache, window)
     choice: Any = {"temperature": temperature}
@@ -277,6 +277,11 @@ def _check_choice(temperature: float, top_k: int | None, top_p: float | None) ->
         raise ValueError(f"top_k must keep at least 1 token, got {top_k}")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p must lie above 0 and at most at 1, got {top_p}")
+
+
+def _check_stop(stop_token: int | None) -> None:
+    if stop_token is not None and _validate.whole("stop_token", stop_token) < 0:
+        raise ValueError(f"stop_token must be a token, 0 or more, got {stop_token}")
 
 
 def _check_prompt(ids: Any, new_tokens: int, window: int | None, at_edge: str) -> None:

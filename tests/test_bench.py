@@ -5,6 +5,7 @@ import json
 import time
 import types
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from attncourse import bench
 from attncourse.bench import tables
 from attncourse.rungs import LADDER
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 FUNCTIONS = {"a": lambda: None, "b": lambda: None, "c": lambda: None}
 
 
@@ -108,3 +110,41 @@ def test_what_is_compared_computes_the_same():
 
 def test_large_matrices_are_left_out():
     assert not {"matmul", "by_hand", "batched", "plain"} & tables._calls(8192, True, False).keys()
+
+
+def measured(name, column, **where):
+    """Return a column of a committed table, from the rows that fit."""
+    rows = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+    return [row[column] for row in rows if where.items() <= row.items()]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "where", "low", "high"),
+    [
+        *(("cpu_tiles", rung, {"n": 4096}, 5.0, 6.0) for rung in ("strips", "tiled")),
+        *(
+            ("cpu_tiles", rung, {"n": n}, 4, 5)
+            for rung in ("strips", "tiled")
+            for n in (1024, 2048)
+        ),
+        *(("cpu_tiles", rung, {"n": 512}, 1.5, 2.5) for rung in ("strips", "tiled")),
+        *(
+            (f"{folder}cpu_ladder", rung, {"causal": "no", "pass": "forward", "n": n}, low, high)
+            for folder, low, high in (("", 0.4, 0.75), ("epyc/", 0.6, 0.95))
+            for rung in ("strips", "tiled", "recompute")
+            for n in (1024, 2048, 4096, 8192)
+        ),
+        ("cpu_window", "strips", {"n": 4096, "W": 256}, 5.5, 6.5),
+        ("epyc/cpu_window", "strips", {"n": 4096, "W": 256}, 8.5, 9.5),
+        ("cpu_linear", "chunked", {"n": 8192, "pass": "forward"}, 5.5, 6.5),
+        ("epyc/cpu_linear", "chunked", {"n": 8192, "pass": "forward"}, 15.5, 16.5),
+        ("cpu_decode", "decode", {"n": 32768, "heads": "32/4"}, 2.35, 2.5),
+        ("epyc/cpu_decode", "decode", {"n": 32768, "heads": "32/4"}, 1.95, 2.05),
+        ("pretrained_generate", "later x", {"type": "float32"}, 0.95, 1.1),
+        ("pretrained_generate", "later x", {"type": "bfloat16", "cache": "yes"}, 1.15, 1.3),
+    ],
+)
+def test_the_prose_beside_the_tables_says_what_was_measured(name, column, where, low, high):
+    found = measured(name, column, **where)
+    assert found
+    assert all(low <= ratio <= high for ratio in found), found

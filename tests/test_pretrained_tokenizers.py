@@ -187,6 +187,7 @@ ADDED = {"content": "<s>", "id": 0}
 BYTES = {"type": "ByteLevel"}
 PARTS = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]
 TEMPLATE = {"type": "TemplateProcessing", "single": PARTS}
+FRAME = {"type": "BertProcessing", "cls": ["[CLS]", 101], "sep": ["[SEP]", 102]}
 ROBERTA = {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 2]}
 
 
@@ -337,6 +338,11 @@ def test_word_pieces_from_either_file(tmp_path, minilm):
         ("normalizer.handle_chinese_chars", False, "handle_chinese_chars is False"),
         ("pre_tokenizer.type", "WhitespaceSplit", "pre_tokenizer is 'WhitespaceSplit'"),
         ("post_processor", None, r"tokens around a text is \['A'\]; only \['\[CLS\]', 'A'"),
+        (
+            "post_processor",
+            {"type": "Sequence", "processors": [FRAME, FRAME]},
+            r"tokens around a text is \['\[CLS\]', 'A', '\[SEP\]', '\[CLS\]'",
+        ),
         ("added_tokens", [{"content": "no such word", "id": 9}], "outside the vocabulary is"),
     ],
 )

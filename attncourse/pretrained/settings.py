@@ -38,8 +38,7 @@ def size(
     >>> size({"n_layer": 12}, "n_layer"), size({}, "type_vocab_size", 2)
     (12, 2)
     """
-    came = settings.get(name)
-    came = default if came is None else came
+    came = _given(settings, name, default)
     if isinstance(came, bool) or not isinstance(came, Integral) or not 1 <= int(came) <= most:
         got = repr(came) if name in settings else "none"
         raise ValueError(f"the configuration must give {name!r}, 1 to {most:,}, got {got}")
@@ -59,8 +58,7 @@ def tiny(settings: Mapping[str, Any], name: str, default: float | None = None) -
     ValueError
         When it is not there, or no number between 0 and 1.
     """
-    came = settings.get(name)
-    came = default if came is None else came
+    came = _given(settings, name, default)
     if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1:
         got = repr(came) if name in settings else "none"
         raise ValueError(f"the configuration must give {name!r}, between 0 and 1, got {got}")
@@ -80,8 +78,7 @@ def base(settings: Mapping[str, Any], name: str, default: float = 10000.0) -> fl
     ValueError
         When it is no finite number above 0.
     """
-    came = settings.get(name)
-    came = default if came is None else came
+    came = _given(settings, name, default)
     if isinstance(came, bool) or not isinstance(came, int | float) or not 0 < came < 1e30:
         raise ValueError(f"the configuration must give {name!r}, above 0 and finite, got {came!r}")
     return float(came)
@@ -134,3 +131,9 @@ def refuse(settings: Mapping[str, object], **harmless: object) -> None:
             raise NotImplementedError(
                 f"the configuration says {name} = {settings[name]!r}; only {value!r} is known here"
             )
+
+
+def _given(settings: Mapping[str, Any], name: str, default: Any) -> Any:
+    """Return a setting, or what stands for it where it is absent or None."""
+    came = settings.get(name)
+    return default if came is None else came

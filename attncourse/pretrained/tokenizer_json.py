@@ -100,7 +100,8 @@ def _around(processor: Mapping[str, Any] | None) -> list[str]:
         return ["A"]
     if kind == "Sequence":
         every = [_around(step) for step in processor["processors"]]
-        return next((around for around in every if around != ["A"]), ["A"])
+        adding = [around for around in every if around != ["A"]]
+        return [part for around in adding for part in around] or ["A"]
     if kind == "TemplateProcessing":
         return [next(iter(part.values()))["id"] for part in processor["single"]]
     if kind in ("BertProcessing", "RobertaProcessing"):

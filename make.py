@@ -26,6 +26,7 @@ PAGES = ROOT / "_build" / "html"
 
 # Seconds after which a step is stopped: a kernel or a browser that hangs must not hang us.
 BOOK_LIMIT, TEST_LIMIT, CHECK_LIMIT = 1500, 2700, 300
+STEADY_LIMIT = 4 * 3600
 
 
 def build_book() -> None:
@@ -109,6 +110,15 @@ def test(options: argparse.Namespace) -> None:
         raise Failed("failed: " + ", ".join(failed))
 
 
+def steady(options: argparse.Namespace) -> None:
+    """Execute the chapters under other seeds and other arithmetic."""
+    env()
+    code, _ = run([PYTHON, "tools/steady", *options.rest], STEADY_LIMIT)
+    if code:
+        reason = "not every chapter is steady" if code == 1 else f"it broke off (exit code {code})"
+        raise Failed(f"{reason}; the lines above say where")
+
+
 def clean(options: argparse.Namespace) -> None:
     """Remove what was built (and with --all the environment too)."""
     for name in ["_build", "dist", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis"]:
@@ -139,6 +149,9 @@ def parser() -> argparse.ArgumentParser:
     part = commands.add_parser("test", help="run every check")
     part.add_argument("--package", action="store_true", help="without book and browser")
     part.set_defaults(do=test)
+    text = "try the chapters under other seeds and arithmetic (--chapters 09 14: only these)"
+    part = commands.add_parser("steady", help=text, add_help=False)
+    part.set_defaults(do=steady)
     part = commands.add_parser("clean", help="remove what was built")
     part.add_argument("--all", action="store_true", help=".venv too")
     part.set_defaults(do=clean)
@@ -149,7 +162,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list | None = None) -> int:
     """Run one command; return the exit code."""
-    options = parser().parse_args(arguments)
+    options, options_rest = parser().parse_known_args(arguments)
+    if options_rest and options.command != "steady":
+        parser().error(f"unrecognized arguments: {' '.join(options_rest)}")
+    options.rest = options_rest
     # What ends us (a cancelled CI job, say) must end what we started too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

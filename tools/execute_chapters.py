@@ -41,6 +41,7 @@ class Run:
     cell: str = ""
     failure: str = ""
     reused: bool = field(default=False)
+    environment: dict = field(default_factory=dict)
 
 
 def chapters_of_the_book(root=ROOT):
@@ -67,6 +68,7 @@ def execute(run):
     def note_cell(cell, cell_index):
         run.cell = cell.get("id", str(cell_index))
 
+    environment = {**kernel_environment(run.path.parent.parent), **run.environment}
     client = NotebookClient(
         run.notebook,
         extra_arguments=QUIET_KERNEL,
@@ -79,7 +81,7 @@ def execute(run):
     try:
         # ZeroMQ needs a selector loop, which is not the default on Windows.
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-            runner.run(client.async_execute(env=kernel_environment(run.path.parent.parent)))
+            runner.run(client.async_execute(env=environment))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         run.failure = str(error)
     run.seconds = time.perf_counter() - start

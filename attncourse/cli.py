@@ -14,8 +14,8 @@ import attncourse
 COMMAND_MODULES = (
     "attncourse.doctor",
     "attncourse.conformance",
-    "attncourse.bench",
-    "attncourse.kernel_report",
+    "attncourse.measure.bench",
+    "attncourse.measure.kernel_report",
     "attncourse.grading.learner_command",
     "attncourse.grading.command",
 )

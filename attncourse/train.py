@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attncourse.progress import counted
+from attncourse.notebook.progress import counted
 
 Batch = tuple[Any, torch.Tensor]
 MakeBatch = Callable[[torch.Generator], Batch]

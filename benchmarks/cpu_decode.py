@@ -5,7 +5,7 @@ Run ``python benchmarks/cpu_decode.py``; it writes results/cpu_decode.json besid
 
 from pathlib import Path
 
-from attncourse.bench import measure
+from attncourse.measure.bench import measure
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / "results"

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from attncourse.bench import interleaved, machine, ratios, save, table
+from attncourse.measure.bench import interleaved, machine, ratios, save, table
 from attncourse.variants import linear
 
 LENGTHS, NUM_HEADS, HEAD_DIM = (128, 512, 2048, 8192), 8, 64

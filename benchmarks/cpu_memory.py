@@ -5,7 +5,7 @@ Run ``python benchmarks/cpu_memory.py``; it writes results/cpu_memory.json besid
 
 from pathlib import Path
 
-from attncourse.bench import measure
+from attncourse.measure.bench import measure
 
 if __name__ == "__main__":
     measure("memory", lengths=(1024, 4096), folder=Path(__file__).parent / "results")

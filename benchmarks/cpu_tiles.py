@@ -5,7 +5,7 @@ Run ``python benchmarks/cpu_tiles.py``; it writes results/cpu_tiles.json beside 
 
 from pathlib import Path
 
-from attncourse.bench import measure
+from attncourse.measure.bench import measure
 
 if __name__ == "__main__":
     measure("tiles", seconds=40.0, folder=Path(__file__).parent / "results")

@@ -5,7 +5,7 @@ Run ``python benchmarks/cpu_window.py``; it writes results/cpu_window.json besid
 
 from pathlib import Path
 
-from attncourse.bench import measure
+from attncourse.measure.bench import measure
 
 if __name__ == "__main__":
     folder = Path(__file__).parent / "results"

@@ -18,10 +18,11 @@ import sklearn
 import torch
 from record import circumstances, write
 
-from attncourse import pictures, train
+from attncourse import train
+from attncourse.layers.rollout import rollout
 from attncourse.models.small_pictures import KINDS, ConvNet, WindowNet
 from attncourse.models.vit import ViT, ViTConfig, patchify
-from attncourse.rollout import rollout
+from attncourse.tasks import pictures
 
 RESULTS = Path(__file__).parent / "results" / "digits_seeds.json"
 BATCH = 32

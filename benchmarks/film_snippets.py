@@ -8,7 +8,7 @@ nothing but the shares of right answers is stored.
     pip download --no-deps --no-binary :all: vaderSentiment==3.3.2
     python benchmarks/film_snippets.py vaderSentiment-3.3.2.tar.gz
 
-Writes attncourse/measured/film_snippets.json.
+Writes attncourse/notebook/results/film_snippets.json.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from attncourse import train
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.models.verdicts import SentenceVerdict
 from attncourse.text import pad
-from attncourse.wordpiece import SPECIAL, WordPiece, basic_words
+from attncourse.text.wordpiece import SPECIAL, WordPiece, basic_words
 
 OUTER, INNER = "hutto_ICWSM_2014.tar.gz", "movieReviewSnippets_GroundTruth.txt"
-RESULT = Path(__file__).resolve().parents[1] / "attncourse" / "measured" / "film_snippets.json"
+ROOT = Path(__file__).resolve().parents[1]
+RESULT = ROOT / "attncourse/notebook/results/film_snippets.json"
 LONGEST, WORDS, TESTED = 40, 6000, 1500
 STEPS, LR, BATCH = 900, 2e-3, 64
 SIZES = {"d_model": 64, "num_layers": 1, "num_heads": 4, "d_ff": 128, "dropout": 0.3}

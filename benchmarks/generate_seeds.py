@@ -20,9 +20,9 @@ import torch
 from record import circumstances, write
 
 from attncourse import train
-from attncourse.corpus import python_docs
 from attncourse.models.generate import generate
 from attncourse.models.gpt import GPT, GPTConfig
+from attncourse.text.corpus import python_docs
 
 RESULTS = Path(__file__).parent / "results" / "generate_seeds.json"
 CHOICES = {

@@ -17,9 +17,11 @@ import numpy as np
 import torch
 from record import circumstances, write
 
-from attncourse import corpus, probes, train
+from attncourse import train
+from attncourse.measure import probes
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.models.reader import Reader
+from attncourse.text import corpus
 
 LENGTH, BATCH = 64, 32
 PHASES = ((450, 4e-3), (150, 1e-3))

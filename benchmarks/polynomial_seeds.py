@@ -20,9 +20,9 @@ from record import write
 from torch import nn
 
 from attncourse import attention, tasks, train
-from attncourse.bench import machine
+from attncourse.measure.bench import machine
 from attncourse.models.mixer import Mixer, Patches
-from attncourse.pictures import digits
+from attncourse.tasks.pictures import digits
 from attncourse.variants import polynomial
 
 RESULTS = Path(__file__).parent / "results" / "polynomial_seeds.json"

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from attncourse import pretrained
-from attncourse.bench import save, table
+from attncourse.measure.bench import save, table
 from attncourse.models.generate import generate
 from attncourse.pretrained.loading import locate
 from attncourse.pretrained.quantised import read_gguf

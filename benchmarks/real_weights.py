@@ -19,7 +19,7 @@ from record import circumstances, write
 import attncourse
 from attncourse import pretrained
 
-RESULTS = Path(attncourse.__file__).parent / "measured"
+RESULTS = Path(attncourse.__file__).parent / "notebook" / "results"
 # Each sentence stands before its control: the same words, but for the one thing in question.
 SENTENCES = (
     "The movie was not bad, it was actually great.",

@@ -20,7 +20,7 @@ from record import write
 from torch import nn
 
 from attncourse import attention, tasks, train
-from attncourse.bench import machine
+from attncourse.measure.bench import machine
 from attncourse.models.mixer import Mixer
 from attncourse.models.recall import PairReader
 from attncourse.variants import sparse

@@ -7,7 +7,7 @@ import pytest
 
 from attncourse.cli import build_parser
 
-WITH_EXAMPLES = ("conformance", "bench", "kernel_report")
+WITH_EXAMPLES = ("conformance", "measure.bench", "measure.kernel_report")
 
 
 def examples(module):

@@ -210,7 +210,7 @@ def test_a_failed_case_names_wanted_came_and_the_largest_error():
 
 
 def test_a_wrong_gradient_is_named_by_its_input():
-    from attncourse.bug_hunt import suspect
+    from attncourse.conformance.bug_hunt import suspect
 
     name = "gradients/finite-differences-grouped"
     (outcome,) = conformance.run(suspect("E"), only=name).failed

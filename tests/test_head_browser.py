@@ -22,7 +22,7 @@ from figure_page import (
     state_of,
 )
 
-from attncourse.measured import measured
+from attncourse.notebook import measured
 from attncourse.widgets import HeadBrowser
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "book" / "_ext"))

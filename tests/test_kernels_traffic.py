@@ -9,8 +9,9 @@ if find_spec("triton") is None:
     pytest.skip("triton is not installed (Linux only): attncourse[triton]", allow_module_level=True)
 torch = pytest.importorskip("torch")
 
-from attncourse import attention, cost  # noqa: E402
+from attncourse import attention  # noqa: E402
 from attncourse.kernels import blocks, runtime, traffic  # noqa: E402
+from attncourse.measure import cost  # noqa: E402
 
 if not runtime.INTERPRETED:
     pytest.skip("counts in the interpreter", allow_module_level=True)

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 from attncourse import layers, masks, positions, reference, rungs  # noqa: E402
-from attncourse.kv_cache import KVCache  # noqa: E402
+from attncourse.decode.kv_cache import KVCache  # noqa: E402
 from attncourse.layers import (  # noqa: E402
     DecoderBlock,
     EncoderBlock,

@@ -17,9 +17,10 @@ if not torch.distributed.is_available():
 import psutil  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-from attncourse import corpus, train  # noqa: E402
+from attncourse import train  # noqa: E402
 from attncourse.models.gpt import GPT, GPTConfig  # noqa: E402
 from attncourse.parallel import checkpoint, start, training  # noqa: E402
+from attncourse.text import corpus  # noqa: E402
 
 MODULE = "attncourse.parallel.data_parallel"
 # Generous: a loaded machine is slow, and only a hang should reach it.

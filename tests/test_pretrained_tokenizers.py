@@ -11,11 +11,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("regex")
 
-from attncourse import text as course_text  # noqa: E402
 from attncourse.pretrained import available, tokenizers  # noqa: E402
 from attncourse.pretrained.byte_pairs import CHARACTERS, BytePairs, cut  # noqa: E402
 from attncourse.pretrained.loading import locate  # noqa: E402
 from attncourse.pretrained.quantised import read_gguf  # noqa: E402
+from attncourse.text import tokenizer as course_text  # noqa: E402
 
 HARD = {
     "empty": "",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attncourse import pretrained
-from attncourse.measured import measured
+from attncourse.notebook import measured
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -4,9 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from attncourse import pictures, train  # noqa: E402
+from attncourse import train  # noqa: E402
 from attncourse.models.small_pictures import KINDS, ConvNet, WindowNet  # noqa: E402
 from attncourse.models.vit import ViT, ViTConfig  # noqa: E402
+from attncourse.tasks import pictures  # noqa: E402
 
 
 def zeros_and_ones(size, generator):

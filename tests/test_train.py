@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from attncourse import progress, train
+from attncourse import train
+from attncourse.notebook import progress
 
 
 def make_batch(generator):

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import attncourse
-from attncourse import masks, probes, reference
+from attncourse import masks, reference
+from attncourse.measure import probes
 from attncourse.variants import sparse
 
 LAYOUTS = {

@@ -12,7 +12,8 @@ pytest.importorskip("anywidget")
 
 from figure_page import LEFT_OUTSIDE, TEXTS, heads, open_saved, serve, state_of
 
-from attncourse import reference, softmax, traffic
+from attncourse import reference, softmax
+from attncourse.measure import traffic
 from attncourse.softmax import stable
 from attncourse.widgets import AttentionExplorer, TilePlayer
 

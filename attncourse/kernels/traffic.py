@@ -2,7 +2,8 @@
 
 New here: the interpreter carries out each `tl.load` and `tl.store` by itself, so it can be
 asked for their sizes. Masked places move nothing and are not counted. The counts are held
-to `attncourse.cost.bytes_moved`, like those of the NumPy twins in `attncourse.traffic`.
+to `attncourse.measure.cost.bytes_moved`, like those of the NumPy twins in
+`attncourse.measure.traffic`.
 
 Left out: caches, and anything on a GPU, where a profiler does this.
 """

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
-from attncourse.kv_cache import KVCache
+from attncourse.decode.kv_cache import KVCache
 from attncourse.layers.feed_forward import FeedForward, make_norm
 from attncourse.layers.heads import MultiHeadAttention
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attncourse._validate import whole
 from attncourse.decode import decode
-from attncourse.kv_cache import KVCache
+from attncourse.decode.kv_cache import KVCache
 from attncourse.layers.linear import Linear
 from attncourse.layers.rotary import check_pairing, turn
 from attncourse.rungs import attention

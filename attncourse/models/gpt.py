@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attncourse import positions
 from attncourse._validate import token_rows as check_ids
-from attncourse.kv_cache import KVCache
+from attncourse.decode.kv_cache import KVCache
 from attncourse.layers import EncoderBlock, attention_weights, make_norm
 from attncourse.layers.linear import Linear
 from attncourse.layers.rotary import PAIRINGS

@@ -97,7 +97,7 @@ _ENDS = ("start", "stop")
 
 
 def flops(call: Call, way: str = "forward") -> np.ndarray:
-    """Count the floating-point operations of each rank in each step, as `attncourse.cost` does.
+    """Count the floating-point operations of each rank in each step, as `measure.cost` does.
 
     Returns
     -------

@@ -21,9 +21,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from attncourse.measure.peak_memory import highest_during
 from attncourse.parallel import groups, launch, sharding, wire
 from attncourse.parallel.budget import WAYS, Call, bytes_sent
-from attncourse.peak_memory import highest_during
 from attncourse.rungs import attention
 
 __all__ = ["LIMIT", "Result", "compare", "inputs", "main", "memory"]

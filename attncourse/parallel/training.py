@@ -22,9 +22,10 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from attncourse import corpus, train
+from attncourse import train
 from attncourse.models.gpt import GPT, GPTConfig
 from attncourse.parallel import checkpoint, launch, sockets
+from attncourse.text import corpus
 
 __all__ = ["STRATEGIES", "Report", "Training", "own_loss", "own_rows", "wrap"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import regex
 
-from attncourse._special_tokens import split_special
-from attncourse.bpe import NUM_BYTES, Pair, merge_all
+from attncourse.text.bpe import NUM_BYTES, Pair, merge_all
+from attncourse.text.special_tokens import split_special
 
 # GPT-2's rule. In this library \s is Unicode's white space; in `re` it holds four characters more.
 PIECE = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")

@@ -56,7 +56,7 @@ def word_pieces(described: Mapping[str, Any]) -> tuple[tuple[str, ...], bool]:
     Raises
     ------
     NotImplementedError
-        For a rule that `attncourse.wordpiece.WordPiece` does not have; it is named.
+        For a rule that `attncourse.text.wordpiece.WordPiece` does not have; it is named.
     """
     model, normalizer = described["model"], described.get("normalizer") or {}
     known("model", model["type"], "WordPiece")

@@ -14,7 +14,7 @@ from attncourse.pretrained import tokenizer_json
 from attncourse.pretrained.byte_pairs import BytePairs
 from attncourse.pretrained.files import damaged, read_json
 from attncourse.pretrained.tokenizer_json import known, pairs
-from attncourse.wordpiece import WordPiece
+from attncourse.text.wordpiece import WordPiece
 
 GGUF_CUTS = {"gpt-2": False, "gpt2": False, "smollm": True}  # name: is every digit alone?
 BERT_FAMILIES, GPT_FAMILIES = ("bert", "distilbert"), ("gpt2", "llama")

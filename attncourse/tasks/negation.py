@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attncourse.wordpiece import SPECIAL, WordPiece
+from attncourse.text.wordpiece import SPECIAL, WordPiece
 
 GOOD = tuple("good great excellent wonderful brilliant superb enjoyable fun".split())
 BAD = tuple("bad terrible awful boring dull poor horrible weak".split())

@@ -1,7 +1,7 @@
 """The tile player: step through attention, one load at a time, and see what fast memory holds.
 
-The one idea: nothing is invented for the picture. `attncourse.traffic.tiled` really runs, its
-counter remembers every load and store, and the figure plays that record. `player.js` folds the
+The one idea: nothing is invented for the picture. `attncourse.measure.traffic.tiled` really runs,
+its counter remembers every load and store, and the figure plays that record. `player.js` folds the
 blocks of one query's scores as `attncourse.softmax.fold_block` does, so that the reader may
 multiply the scores or take the running maximum away.
 """
@@ -15,8 +15,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from attncourse import masks, traffic
+from attncourse import masks
 from attncourse import scores as order
+from attncourse.measure import traffic
 from attncourse.widgets._front import labels_from, read
 
 __all__ = ["LABELS", "TilePlayer", "record"]
@@ -74,8 +75,8 @@ def record(memory: traffic.SlowMemory) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    memory : attncourse.traffic.SlowMemory
-        As `attncourse.traffic.tiled` returns it.
+    memory : attncourse.measure.traffic.SlowMemory
+        As `attncourse.measure.traffic.tiled` returns it.
 
     Returns
     -------

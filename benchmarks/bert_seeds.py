@@ -2,9 +2,10 @@
 
 For each seed: palindromes guessed from both sides and from the left, a copier that was shown what
 it was asked for, verdicts on held-out pairs and with words hidden, the sources' sentence, and the
-weights of a judge of words, head by head. Writes benchmarks/results/bert_seeds.json.
+weights of a judge of words, head by head. Writes benchmarks/results/bert_seeds.json, and what the
+judges say of the sentence with words hidden into attncourse/notebook/results/, for the chapter.
 
-    python benchmarks/bert_seeds.py --seeds 5
+    python benchmarks/bert_seeds.py --seeds 8
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
+import attncourse
 from attncourse import train
 from attncourse.models.bert import Bert, BertConfig
 from attncourse.models.gpt import GPT, GPTConfig
@@ -31,6 +33,7 @@ from attncourse.tasks.negation import DEGREES, NEGATORS, reviews, tokenizer
 from attncourse.text import pad
 
 RESULTS = Path(__file__).parent / "results" / "bert_seeds.json"
+SHOWN = Path(attncourse.__file__).parent / "notebook" / "results" / "negation_judges.json"
 LETTERS, GAP, HALF = 20, 20, 6
 SIZE = {"d_model": 64, "num_layers": 2, "num_heads": 4, "d_ff": 128}
 SENTENCE = "The movie was not bad, it was actually great."
@@ -165,7 +168,24 @@ def sentence_verdicts(lessons, exam, seed):
     verdict = torch.tensor([int(review.praises) for review in exam])
     with torch.no_grad():
         right_share = train.accuracy(judge(*tensors(exam)), verdict)
-    return {"held_out": right_share, "sure": sure, "praise": said}
+    hidden = sentence_with_words_hidden(judge)
+    return {"held_out": right_share, "sure": sure, "praise": said, "hidden": hidden}
+
+
+def sentence_with_words_hidden(judge):
+    """Return the probability of praise with nothing and with one word hidden."""
+    one = torch.tensor([WORDS.encode(SENTENCE, add_special=True)])
+    everywhere = torch.ones_like(one, dtype=torch.bool)
+    hides = {"nothing": (), "not": ("not",), "bad": ("bad",), "great": ("great",)}
+    return {name: praise(judge, one, everywhere, hide).item() for name, hide in hides.items()}
+
+
+def for_the_chapter(results):
+    """Keep what chapter 09 shows: each judge's exam, and its praise with words hidden."""
+    about = {key: value for key, value in results.items() if key != "runs"}
+    runs = [{"seed": run["seed"], **run["sentence"]} for run in results["runs"]]
+    kept = [{key: run[key] for key in ("seed", "held_out", "hidden")} for run in runs]
+    return {**about, "sentence": SENTENCE, "judges": kept}
 
 
 def word_verdicts(lessons, seed):
@@ -219,7 +239,7 @@ def one_seed(seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=8)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     results = {
@@ -231,6 +251,7 @@ def main():
         results["runs"].append(one_seed(seed))
         print(json.dumps(results["runs"][-1]), file=sys.stderr, flush=True)
         write(RESULTS, results)
+        write(SHOWN, for_the_chapter(results))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class Run:
     failure: str = ""
     reused: bool = field(default=False)
     environment: dict = field(default_factory=dict)
+    cell_seconds: int = CELL_SECONDS
 
 
 def chapters_of_the_book(root=ROOT):
@@ -72,7 +73,7 @@ def execute(run):
     client = NotebookClient(
         run.notebook,
         extra_arguments=QUIET_KERNEL,
-        timeout=CELL_SECONDS,
+        timeout=run.cell_seconds,
         kernel_name="python3",
         resources={"metadata": {"path": str(run.path.parent)}},
         on_cell_start=note_cell,

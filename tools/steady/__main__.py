@@ -32,6 +32,7 @@ from steady import report  # noqa: E402
 from steady.instrument import instrument, seeded  # noqa: E402
 from steady.variations import ARITHMETIC, SEEDS, Variation, chosen, found  # noqa: E402
 
+CELL_SECONDS = 1200  # the machine may be busy: here what holds matters, not how fast
 IMPORT = "from steady import watch as __steady__"
 
 
@@ -54,7 +55,7 @@ def prepared(path: Path, variation: Variation, notes: Path) -> Run:
     notebook.cells.insert(0, nbformat.v4.new_code_cell(IMPORT, id="steady-watch"))
     seen = os.pathsep.join(map(str, (path.parent.parent, ROOT / "tools")))
     environment = {**variation.environment, "STEADY_NOTES": str(notes), "PYTHONPATH": seen}
-    return Run(path, notebook, environment=environment)
+    return Run(path, notebook, environment=environment, cell_seconds=CELL_SECONDS)
 
 
 class Kept:

@@ -44,7 +44,6 @@ BANDS = {
     ("bare/cubic, no coefficient", "largest gradient"): (20.0, math.inf),
     ("recall/softmax", "accuracy"): (0.8, 1.0),
     ("recall/square", "accuracy"): (0.8, 1.0),
-    ("recall/linear", "accuracy"): (0.0, 0.5),
 }
 
 

@@ -90,20 +90,21 @@ class Exercise:
         except ModuleNotFoundError as error:
             text = f"{error.name} is missing; a check needs it: pip install pytest"
             raise ModuleNotFoundError(text, name=error.name) from None
-        from attncourse.grading.local import LocalStudent
+        from attncourse.grading.local import LocalTransport
         from attncourse.grading.mistakes import nearest
 
         asked = self.spec.question(question)
-        student = LocalStudent(names, self.spec.callables)
-        found = plugin.run(self.spec.path / "tests" / "public", student, select={question})
+        learner = LocalTransport(names, self.spec.callables)
+        found = plugin.run(self.spec.path / "tests" / "public", learner, select={question})
         if not found:
             raise ExerciseError(f"{self.spec.id} has no public test for {question}")
         named = nearest(self.spec, found)
-        rows, told = [], set()
+        rows: list[Row] = []
+        told: set[str] = set()
         for row in found:
             mistake = named.get(row.nodeid)
             rows.append(self._row(row, mistake, mistake is not None and mistake.name in told))
-            told.add(row.mistake)
+            told |= {mistake.name} if mistake is not None else set()
         return Report(question, asked.title, rows, exact(asked.points))
 
     def _row(self, result: Any, mistake: Any, told: bool) -> Row:

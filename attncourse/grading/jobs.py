@@ -20,9 +20,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncourse.grading.backends import Walls
 from attncourse.grading.bounds import bounded_memory
 from attncourse.grading.grade import Job, grade
+from attncourse.grading.settings import Settings
 
 __all__ = ["Outcome", "job_from_text", "job_to_text", "local"]
 
@@ -47,7 +47,7 @@ def job_from_text(text: str) -> Job:
     """Read a job from a line of JSON."""
     fields = json.loads(text)
     fields["data"] = base64.b64decode(fields["data"])
-    return Job(**{**fields, "walls": Walls(**fields["walls"])})
+    return Job(**{**fields, "settings": Settings(**fields["settings"])})
 
 
 def serve() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from attncourse.grading import plugin
 from attncourse.grading.exercise import ExerciseError, Spec
 from attncourse.grading.format import program, read_notebook, solution_notebook, student_notebook
-from attncourse.grading.local import LocalStudent
+from attncourse.grading.local import LocalTransport
 from attncourse.grading.mistakes import Mistake, nearest, read_answers
 from attncourse.grading.points import exact
 
@@ -91,9 +91,9 @@ def grade_names(
     """
     found = {}
     for folder in ("public", "hidden"):
-        student = LocalStudent(names, spec.callables)
+        answer = LocalTransport(names, spec.callables)
         with np.errstate(all="ignore"):
-            rows = plugin.run(spec.path / "tests" / folder, student, select=select, seed=seed)
+            rows = plugin.run(spec.path / "tests" / folder, answer, select=select, seed=seed)
         if broken := [f"{row.nodeid}: {row.message}" for row in rows if row.outcome == "error"]:
             raise ExerciseError(f"{spec.id}: a test failed by its own fault: {'; '.join(broken)}")
         found[folder] = rows

@@ -31,14 +31,16 @@ class Exercise:
     ----------
     name : str or path
         Its id, its number or its folder.
+    hints : int
+        How many hints are open when a test fails for the first time.
 
     Examples
     --------
     In a notebook: ``exercise = Exercise("03_query_key_value")``, then ``exercise.check("q1")``.
     """
 
-    def __init__(self, name: str | os.PathLike[str]) -> None:
-        self.spec = load(name)
+    def __init__(self, name: str | os.PathLike[str], hints: int = 1) -> None:
+        self.spec, self._hints = load(name), max(1, hints)
         self._failures: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -113,7 +115,7 @@ class Exercise:
         A mistake that an earlier test has named already is not told again.
         """
         passed = result.outcome == "passed"
-        tier = 0 if passed else self._failures.get(result.nodeid, 0) + 1
+        tier = 0 if passed else max(self._failures.get(result.nodeid, 0) + 1, self._hints)
         self._failures[result.nodeid] = tier
         hints = [*(mistake.hints if mistake is not None else ()), *result.hints]
         return Row(

@@ -180,7 +180,7 @@ def _one(arguments: argparse.Namespace) -> int:
 
 def _text(result: dict[str, Any]) -> str:
     """Return a result for a terminal."""
-    from attncourse.grading.page import visible
+    from attncourse.notebook.markup import visible
 
     points = "-" if result["points"] is None else result["points"]
     lines = [f"{result['student']}: {points} of {result['max']}, {result['status']}"]
@@ -226,6 +226,7 @@ class _Progress:
 
 def _batch(arguments: argparse.Namespace) -> int:
     """Grade a folder."""
+    from attncourse._needs import need
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import Batch, Options, default_out
     from attncourse.grading.late import when
@@ -233,6 +234,7 @@ def _batch(arguments: argparse.Namespace) -> int:
 
     if arguments.backend == "user":
         return _fail("--backend user is for `grade one`: users named nobody can end each other")
+    need(*(["distributed"] if arguments.executor == "dask" else []))
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:
@@ -256,8 +258,8 @@ def _batch(arguments: argparse.Namespace) -> int:
 
 def _run_batch(batch: Any) -> int:
     """Run a batch, write its reports, say how it went."""
-    from attncourse.grading.page import visible
     from attncourse.grading.reports import write_reports
+    from attncourse.notebook.markup import visible
 
     progress = _Progress(len(batch.pairs))
     before = signal.signal(signal.SIGINT, progress.interrupt)
@@ -287,8 +289,10 @@ def _run_batch(batch: Any) -> int:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     """Attack every backend."""
+    from attncourse._needs import need
     from attncourse.grading.doctor import examine_all
 
+    need("IPython", "pytest")
     findings, advice = examine_all(arguments.image)
     for one in findings:
         print(f"{one.backend}: {one.state}")

@@ -13,6 +13,7 @@ from typing import Any
 
 from attncourse.grading.inside.calls import Calls, failure
 from attncourse.grading.inside.confine import confine
+from attncourse.grading.inside.shell import make_shell
 from attncourse.grading.inside.wire import FRAME, Limits, StudentError, decode, frame, frame_size
 
 __all__ = ["main"]
@@ -69,29 +70,6 @@ class Channel:
         """Send a reply."""
         self.replies.write(frame(message))
         self.replies.flush()
-
-
-def make_shell() -> Any:
-    """Make an IPython shell that starts no thread, keeps no history and runs no program."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    settings = Config()
-    settings.HistoryManager.enabled = False
-    settings.InteractiveShell.colors = "nocolor"
-    settings.InteractiveShell.cache_size = 0
-    shell: Any = InteractiveShell.instance(config=settings)
-
-    def quiet(*_: Any, **__: Any) -> None:
-        """Do nothing: there is nobody to show it to."""
-
-    for name in ("showtraceback", "showsyntaxerror", "showindentationerror", "system"):
-        setattr(shell, name, quiet)
-    shell.getoutput = lambda *_, **__: []
-    shell.enable_matplotlib = shell.enable_gui = quiet
-    for name in ("pip", "conda", "mamba", "uv", "matplotlib", "load_ext", "autoreload"):
-        shell.register_magic_function(quiet, "line", name)
-    return shell
 
 
 class Worker:

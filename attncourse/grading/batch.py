@@ -83,7 +83,7 @@ class Batch:
         """Find the submissions and make the output folder."""
         options = self.options
         found = find(options.submissions)
-        secrets = [self.exercise.path, options.submissions, options.out]
+        secrets = [str(self.exercise.path), options.submissions, options.out]
         refuse_exposure(secrets, options.settings.backend)
         self.pairs = {pair.student: pair for pair in join(found, options.roster)}
         self.store = Store(options.out)

@@ -106,6 +106,23 @@ def test_a_check_works_from_the_wheel_alone(built, tmp_path):
     assert "“The key comes back, not its value”" in result.stdout
 
 
+def test_an_exercise_is_started_from_the_wheel_alone(built, tmp_path):
+    with zipfile.ZipFile(built[0]) as wheel:
+        wheel.extractall(tmp_path)
+    start = [sys.executable, "-c", "from attncourse.cli import main; raise SystemExit(main())"]
+    for words in (["new", "21_mine"], ["lint", "21_mine"]):
+        done = subprocess.run(
+            [*start, "exercise", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "21_mine: no problems\n"
+
+
 def test_numpy_is_the_only_dependency(metadata):
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     required = metadata.get_all("Requires-Dist")

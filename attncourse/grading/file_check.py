@@ -170,7 +170,8 @@ class _Process:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
-                self.lines.put(line)
+                if line.endswith(b"\n"):  # the last one may be a part
+                    self.lines.put(line)
 
     def line(self, seconds: float) -> bytes | None:
         """Return the next line; an empty one if none can come; None if none came in time."""

@@ -94,11 +94,20 @@ def main() -> None:
         for question in order["questions"]:
             if question not in order["skip"]:
                 tell(step=question)
-                report = exercise.check(question, namespace=names, raises=False)
-                tell(step=question, text=str(report), passed=report.passed)
+                text, passed = _checked(exercise, question, names)
+                tell(step=question, text=text, passed=passed)
     except BaseException as error:
         tell(fault=f"{type(error).__name__}: {error}"[:2000])
     os._exit(0)  # what the learner's code left behind, threads for example, is not waited for
+
+
+def _checked(exercise: Any, question: str, names: dict[str, Any]) -> tuple[str, bool]:
+    """Check one question; return its report and whether it passed."""
+    try:
+        report = exercise.check(question, namespace=names, raises=False)
+    except (KeyboardInterrupt, SystemExit) as error:
+        return f"{question}: {type(error).__name__} came out of the answer", False
+    return str(report), report.passed
 
 
 def _run_cells(order: dict[str, Any], run: Callable[..., Any], tell: Callable[..., None]) -> None:

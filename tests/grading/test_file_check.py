@@ -88,6 +88,14 @@ def test_a_call_that_ends_python_fails_its_question_only(check):
     assert "q2 Attention: 1 of 1 points" in out
 
 
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit", "GeneratorExit"])
+def test_whatever_a_call_raises_fails_its_question_only(check, raised):
+    source = f"def softmax(scores):\n    raise {raised}"
+    status, out, _ = check(mini.answers(source, own_attention()))
+    assert (status, raised in out) == (1, True)
+    assert "q2 Attention: 1 of 1 points" in out
+
+
 def test_a_check_that_hangs_is_stopped(check, exercise, monkeypatch):
     monkeypatch.setattr("attncourse.grading.file_check.SLACK", 3.0)
     text = (exercise / "exercise.toml").read_text()

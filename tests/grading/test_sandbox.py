@@ -436,7 +436,9 @@ def test_objects_stay_in_the_worker(learner):
 
     on(learner, "q2", play)
     assert [asked.request["do"] for asked in learner.trace[:3]] == ["new", "new", "method"]
-    assert learner.trace[2].request["handle"] == 1, "numbered within its test"
+    assert learner.trace[2].request["handle"] == 1
+    assert on(learner, "q2", lambda s: s.new("Box", 8).get("n")) == 8
+    assert learner.trace[-1].request["handle"] == 0, "numbered within its test"
 
 
 WASTEFUL = "import numpy as np\ndef wasteful(n):\n    return float(np.ones(n).sum())"

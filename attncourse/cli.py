@@ -6,10 +6,12 @@ Each command lives in the module that does the work, as `add_command(subparsers)
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 import attncourse
+from attncourse import doctor
 
 COMMAND_MODULES = (
     "attncourse.doctor",
@@ -54,7 +56,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 for success; what the command returns otherwise, 2 for wrong words.
+        0 for success; what the command returns otherwise, 2 for wrong words or a missing package.
     """
     arguments = build_parser().parse_args(argv)
-    return int(arguments.run(arguments))
+    try:
+        return int(arguments.run(arguments))
+    except ModuleNotFoundError as error:
+        if not error.name or error.name.partition(".")[0] == "attncourse":
+            raise
+        how = doctor.how_to_get(error.name.partition(".")[0])
+        print(
+            f"attncourse {arguments.command}: {error.name} is not installed: {how}", file=sys.stderr
+        )
+        return 2

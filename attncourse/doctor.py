@@ -12,11 +12,13 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
-__all__ = ["add_command", "devices", "examine", "extras", "render"]
+__all__ = ["add_command", "devices", "examine", "extras", "how_to_get", "render"]
 
+_DISTRIBUTIONS = {"IPython": "ipython", "sklearn": "scikit-learn", "skimage": "scikit-image"}
 _PACKAGES = ("numpy", "torch", "triton", "matplotlib", "anywidget", "ipywidgets", "tqdm")
 
 
@@ -90,12 +92,45 @@ def extras() -> dict[str, list[str]]:
     """
     own = metadata.metadata("attncourse")
     result: dict[str, list[str]] = {extra: [] for extra in own.get_all("Provides-Extra") or []}
-    for line in own.get_all("Requires-Dist") or []:
+    for extra, requirement in _requirements():
+        if problem := _unmet(requirement):
+            result[extra].append(problem)
+    return result
+
+
+def _requirements() -> Iterator[tuple[str, str]]:
+    """Yield each extra with each requirement that it has on this system."""
+    for line in metadata.metadata("attncourse").get_all("Requires-Dist") or []:
         requirement, _, marker = line.partition(";")
         extra = re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", marker)
-        if extra and _applies(marker) and (problem := _unmet(requirement.strip())):
-            result[extra.group(1)].append(problem)
-    return result
+        if extra and _applies(marker):
+            yield extra.group(1), requirement.strip()
+
+
+def how_to_get(module: str) -> str:
+    """Return the command that installs a module's package.
+
+    Parameters
+    ----------
+    module : str
+        Name of a module that cannot be imported, such as `torch`.
+
+    Returns
+    -------
+    str
+        With the first extra of this package that lists it, if one does.
+    """
+    package = _DISTRIBUTIONS.get(module, module)
+    try:
+        found = [extra for extra, wanted in _requirements() if _bare_name(wanted) == package]
+    except metadata.PackageNotFoundError:
+        found = []
+    return f"pip install 'attncourse[{found[0]}]'" if found else f"pip install {package}"
+
+
+def _bare_name(requirement: str) -> str:
+    """Return a requirement's package: 'torch>=2.6' gives 'torch'."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
 
 
 def render(report: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from attncourse.grading.exercise import load
 ROOT = Path(__file__).resolve().parents[1]
 CODE = {
     path.relative_to(ROOT).as_posix()
-    for suffix in ("py", "js", "css", "json", "txt")
+    for suffix in ("py", "js", "css", "json", "txt", "toml", "md", "ipynb")
     for path in (ROOT / "attncourse").rglob(f"*.{suffix}")
     if "__pycache__" not in path.parts
 }
@@ -104,6 +104,23 @@ def test_a_check_works_from_the_wheel_alone(built, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert "“The key comes back, not its value”" in result.stdout
+
+
+def test_an_exercise_is_started_from_the_wheel_alone(built, tmp_path):
+    with zipfile.ZipFile(built[0]) as wheel:
+        wheel.extractall(tmp_path)
+    start = [sys.executable, "-c", "from attncourse.cli import main; raise SystemExit(main())"]
+    for words in (["new", "21_mine"], ["lint", "21_mine"]):
+        done = subprocess.run(
+            [*start, "exercise", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "21_mine: no problems\n"
 
 
 def test_numpy_is_the_only_dependency(metadata):

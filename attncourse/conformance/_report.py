@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 from attncourse.conformance._case import Case
+from attncourse.notebook.markup import Html, element, escaped, table
 
 STYLE = "text-align:left;vertical-align:top"
 
@@ -130,17 +130,18 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "<br>".join(map(escape, self.head()))
-        columns = ("theme", "passed", "failed", "left out")
-        table = _table(columns, [tuple(map(str, row[:4])) for row in self.rows()])
-        parts = [f"<p>{head}</p>", table]
+        rows = [tuple(map(str, row[:4])) for row in self.rows()]
+        parts = [
+            element("p", _lines(self.head())),
+            _table(("theme", "passed", "failed", "left out"), rows),
+        ]
         if self.failed:
             cells = [(_named(outcome), _described(outcome)) for outcome in self.failed]
             parts.append(_table(("failed case", "what came of it"), cells))
         if self.left_out:
-            items = "".join(f"<li>{escape(reason)}</li>" for reason in self.reasons())
-            parts.append(f"<details><summary>left out</summary><ul>{items}</ul></details>")
-        return f'<div class="attncourse-conformance">{"".join(parts)}</div>'
+            items = element("ul", *(element("li", reason) for reason in self.reasons()))
+            parts.append(element("details", element("summary", "left out"), items))
+        return element("div", *parts, css="attncourse-conformance")
 
 
 def _details(outcome: Outcome) -> list[tuple[str, str]]:
@@ -154,22 +155,22 @@ def _details(outcome: Outcome) -> list[tuple[str, str]]:
     return [(label, text) for label, text in pairs if text]
 
 
-def _named(outcome: Outcome) -> str:
+def _lines(texts: Iterable[str | Html]) -> Html:
+    """Put a line break between texts."""
+    return Html(Html("<br>").join(map(escaped, texts)))
+
+
+def _named(outcome: Outcome) -> Html:
     """Write a failed case's name and what must hold, as HTML."""
-    return f"<code>{escape(outcome.case.name)}</code><br>{escape(outcome.case.says)}"
+    return _lines([element("code", outcome.case.name), outcome.case.says])
 
 
-def _described(outcome: Outcome) -> str:
+def _described(outcome: Outcome) -> Html:
     """Write a failed case's labelled lines, as HTML."""
-    return "<br>".join(f"{label}: {escape(text)}" for label, text in _details(outcome))
+    return _lines(f"{label}: {text}" for label, text in _details(outcome))
 
 
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Lay cells of HTML out; on a narrow page the table scrolls."""
-    head = "".join(f'<th style="{STYLE}">{escape(title)}</th>' for title in titles)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{STYLE}">{cell}</td>' for cell in row) + "</tr>"
-        for row in rows
-    )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div style="overflow-x:auto;margin-bottom:1em">{table}</div>'
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str | Html]]) -> Html:
+    """Lay cells out; on a narrow page the table scrolls."""
+    laid_out = table(titles, rows, style=STYLE)
+    return element("div", laid_out, style="overflow-x:auto;margin-bottom:1em")

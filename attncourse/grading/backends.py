@@ -1,4 +1,4 @@
-"""The ways to start a worker: bubblewrap, Docker, Podman, another user, or with no walls at all.
+"""The ways to start a worker: bubblewrap, Docker, Podman, another user, or not isolated.
 
 The one idea: a sandbox is a list of what may be seen. Python, its packages and the worker's own
 files are mounted read-only; everything else of this machine does not exist inside.
@@ -14,20 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BACKENDS", "HOW_TO_GET", "SandboxError", "Walls", "choose", "command", "mounts"]
+__all__ = ["BACKENDS", "HOW_TO_GET", "Isolation", "SandboxError", "choose", "command", "mounts"]
 
 BACKENDS = ("bwrap", "docker", "podman", "user", "none")
 AUTOMATIC = BACKENDS[:3]  # what `auto` may pick
+IMAGE = "attncourse-grading"
 NOBODY = 65534
 HERE = Path(__file__).resolve().parent
-OWN_FILES = {
-    "inside/package.py": "attncourse/__init__.py",
-    "inside/grading.py": "attncourse/grading/__init__.py",
-    **{
-        f"{name}.py": f"attncourse/grading/{name}.py"
-        for name in ("wire", "calls", "confine", "worker")
-    },
-}
+INSIDE = HERE / "inside"  # all that runs in a sandbox
+STAND_INS = {"package.py": "__init__.py", "grading.py": "grading/__init__.py"}
 NEEDED_PACKAGES = ("numpy", "IPython", "traitlets", "torch")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
@@ -39,7 +34,9 @@ ENVIRONMENT = {
     **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB")},
 }
 START = (
-    "import sys; sys.path[:0] = sys.argv[1:]; from attncourse.grading.worker import main; main()"
+    "import sys; sys.path[:0] = sys.argv[1:]\n"
+    "from attncourse.grading.inside.worker import main\n"
+    "main()"
 )
 HOW_TO_GET = (
     "Install bubblewrap (Debian, Ubuntu, WSL2: apt install bubblewrap; Fedora: dnf install "
@@ -54,7 +51,7 @@ class SandboxError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Walls:
+class Isolation:
     """How a worker is shut in.
 
     Parameters
@@ -75,7 +72,7 @@ class Walls:
     memory_bytes: int = 2 << 30
     tmp_bytes: int = 64 << 20
     cpu_seconds: int = 120
-    image: str = "attncourse-grading"
+    image: str = IMAGE
     real_package: bool = False
 
     @property
@@ -190,31 +187,33 @@ def refuse_exposure(secrets: Iterable[str | os.PathLike[str]], backend: str = "b
                 )
 
 
-def _own_files(walls: Walls) -> list[tuple[str, str]]:
+def _own_files(isolation: Isolation) -> list[tuple[str, str]]:
     """Return (path here, path inside) of the worker's own files."""
-    if walls.real_package:
+    if isolation.real_package:
         return [(str(HERE.parent), "/worker/attncourse")]
-    return [(str(HERE / ours), f"/worker/{inside}") for ours, inside in OWN_FILES.items()]
+    files = {INSIDE / "stand_ins" / ours: theirs for ours, theirs in STAND_INS.items()}
+    files |= {file: f"grading/inside/{file.name}" for file in sorted(INSIDE.glob("*.py"))}
+    return [(str(ours), f"/worker/attncourse/{theirs}") for ours, theirs in files.items()]
 
 
-def _bubblewrap(walls: Walls) -> list[str]:
+def _bubblewrap(isolation: Isolation) -> list[str]:
     """Return the bubblewrap command."""
     words = "bwrap --unshare-all --unshare-user --die-with-parent --new-session".split()
     words += "--hostname sandbox --cap-drop ALL --uid 65534 --gid 65534 --clearenv".split()
     for name, value in ENVIRONMENT.items():
         words += ["--setenv", name, value]
     # First of all: what is mounted later may lie below it, a virtual environment for example.
-    words += f"--size {walls.tmp_bytes} --tmpfs /tmp".split()
+    words += f"--size {isolation.tmp_bytes} --tmpfs /tmp".split()
     for path in mounts():
         words += ["--ro-bind", path, path]
-    for folder in () if walls.real_package else masked():
+    for folder in () if isolation.real_package else masked():
         words += ["--tmpfs", folder, "--remount-ro", folder]
     for link in ("/lib", "/lib64", "/lib32"):
         if os.path.islink(link):
             words += ["--symlink", os.readlink(link), link]
         elif os.path.isdir(link):
             words += ["--ro-bind", link, link]
-    for ours, inside in _own_files(walls):
+    for ours, inside in _own_files(isolation):
         words += ["--ro-bind", ours, inside]
     for device in ("/dev/null", "/dev/zero", "/dev/urandom"):
         words += ["--dev-bind", device, device]
@@ -222,33 +221,33 @@ def _bubblewrap(walls: Walls) -> list[str]:
     return [*words, _python(), "-I", "-S", "-B", "-c", START, "/worker", *_package_folders()]
 
 
-def _container(walls: Walls, name: str) -> list[str]:
+def _container(isolation: Isolation, name: str) -> list[str]:
     """Return the Docker or Podman command."""
-    words = [walls.backend, *f"run --rm -i --name {name} --network none --read-only".split()]
+    words = [isolation.backend, *f"run --rm -i --name {name} --network none --read-only".split()]
     words += "--cap-drop ALL --security-opt no-new-privileges --user 65534:65534".split()
     words += "--pids-limit 8 --ipc none --hostname sandbox --workdir /tmp".split()
     words += "--ulimit nofile=256:256 --ulimit nproc=64:64 --ulimit core=0:0".split()
-    memory = str(walls.memory_bytes + walls.tmp_bytes)
+    memory = str(isolation.memory_bytes + isolation.tmp_bytes)
     words += ["--memory", memory, "--memory-swap", memory, "--cpus", "1"]
-    words += ["--tmpfs", f"/tmp:rw,noexec,nosuid,nodev,mode=1777,size={walls.tmp_bytes}"]
+    words += ["--tmpfs", f"/tmp:rw,noexec,nosuid,nodev,mode=1777,size={isolation.tmp_bytes}"]
     for key, value in ENVIRONMENT.items():
         words += ["--env", f"{key}={value}"]
-    for ours, inside in _own_files(walls):
+    for ours, inside in _own_files(isolation):
         words += ["--volume", f"{ours}:{inside}:ro"]
-    return [*words, walls.image, "python3", "-I", "-B", "-c", START, "/worker"]
+    return [*words, isolation.image, "python3", "-I", "-B", "-c", START, "/worker"]
 
 
 def _plain(folder: str) -> list[str]:
-    """Return the command without walls; `folder` holds links to the worker's own files."""
+    """Return the command without any isolation; `folder` holds links to the worker's own files."""
     return [_python(), "-I", "-S", "-B", "-c", START, folder, *_package_folders()]
 
 
-def command(walls: Walls, name: str = "attncourse", folder: str = "") -> list[str]:
+def command(isolation: Isolation, name: str = "attncourse", folder: str = "") -> list[str]:
     """Return the command that starts a worker.
 
     Parameters
     ----------
-    walls : Walls
+    isolation : Isolation
         How it is shut in.
     name : str
         Name of a container, by which it is killed.
@@ -259,16 +258,16 @@ def command(walls: Walls, name: str = "attncourse", folder: str = "") -> list[st
     -------
     list of str
     """
-    if walls.backend == "bwrap":
-        return _bubblewrap(walls)
-    if walls.backend in ("docker", "podman"):
-        return _container(walls, name)
+    if isolation.backend == "bwrap":
+        return _bubblewrap(isolation)
+    if isolation.backend in ("docker", "podman"):
+        return _container(isolation, name)
     return _plain(folder)
 
 
-def lay_out(folder: Path, walls: Walls) -> None:
+def lay_out(folder: Path, isolation: Isolation) -> None:
     """Copy the worker's own files into a folder, for the backends that have no mounts."""
-    for ours, inside in _own_files(walls):
+    for ours, inside in _own_files(isolation):
         place = folder / inside.removeprefix("/worker/")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(ours, place) if os.path.isdir(ours) else shutil.copy(ours, place)

@@ -12,78 +12,53 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from attncourse.grading.backends import Walls, refuse_exposure
+from attncourse.grading.backends import refuse_exposure
+from attncourse.grading.exercise import Spec
 from attncourse.grading.grade import Job, blank, environment
 from attncourse.grading.jobs import Outcome, local
 from attncourse.grading.late import factor, lateness
 from attncourse.grading.points import exact, shown
 from attncourse.grading.roster import Learner, Pair, join
+from attncourse.grading.settings import Settings
 from attncourse.grading.store import Store, job_key
 from attncourse.grading.submissions import Unreadable, find
 
-__all__ = ["Batch", "Options", "walls_for"]
-
-# Address space that the libraries take before any learner code runs, rounded up.
-NUMPY_MB, TORCH_MB = 256, 1536
+__all__ = ["Batch", "Options", "default_out"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to grade and how.
+    """What to grade, and where.
 
     Parameters
     ----------
-    submissions, exercise, out : str
-        Folder or zip of submissions, folder of the exercise, folder for the results.
+    settings : Settings
+        How each submission is graded.
+    submissions, out : str
+        Folder or zip of submissions, folder for the results.
     roster : sequence of Learner or None
         Who is on the course.
-    backend : str
-        One that `choose` has agreed to.
-    image : str
-        Image of a container.
     workers : int
         How many submissions are graded at the same time.
     resume : bool
         Keep results that still hold.
     due : datetime or None
         After it a submission is late.
-    seed : int or None
-        Secret of the course.
-    time_factor : float
-        Multiplies all time limits.
     executor : str
         `local` or `dask`.
     scheduler : str
         Address of a dask cluster; empty: one on this machine.
     """
 
+    settings: Settings
     submissions: str
-    exercise: str
     out: str
     roster: Sequence[Learner] | None = None
-    backend: str = "bwrap"
-    image: str = "attncourse-grading"
     workers: int = 2
     resume: bool = False
     due: datetime | None = None
-    seed: int | None = None
-    time_factor: float = 1.0
     executor: str = "local"
     scheduler: str = ""
-
-
-def walls_for(exercise: Any, backend: str, image: str, time_factor: float = 1.0) -> Walls:
-    """Return the walls that an exercise's limits ask for."""
-    base = TORCH_MB if "torch" in exercise.callables.values() else NUMPY_MB
-    memory = int(max(question.memory_mb for question in exercise.questions) + base) << 20
-    seconds = sum(float(question.seconds) for question in exercise.questions) * time_factor
-    return Walls(
-        backend=backend,
-        memory_bytes=memory,
-        cpu_seconds=int(seconds + 60),
-        image=image,
-        real_package=exercise.real_package,
-    )
 
 
 @dataclass
@@ -95,11 +70,11 @@ class Batch:
     options : Options
         What to grade.
     exercise : Exercise
-        The exercise, loaded.
+        The exercise of its settings, loaded.
     """
 
     options: Options
-    exercise: Any
+    exercise: Spec
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     pairs: dict[str, Pair] = field(default_factory=dict)
     kept: int = 0
@@ -108,11 +83,10 @@ class Batch:
         """Find the submissions and make the output folder."""
         options = self.options
         found = find(options.submissions)
-        secrets = [self.exercise.path, options.submissions, options.out]
-        refuse_exposure(secrets, options.backend)
+        secrets = [str(self.exercise.path), options.submissions, options.out]
+        refuse_exposure(secrets, options.settings.backend)
         self.pairs = {pair.student: pair for pair in join(found, options.roster)}
         self.store = Store(options.out)
-        self.walls = walls_for(self.exercise, options.backend, options.image, options.time_factor)
 
     def run(
         self, tell: Callable[[dict[str, Any]], None] = lambda _: None
@@ -146,12 +120,7 @@ class Batch:
 
             yield from on_dask(jobs, options.workers, options.scheduler)
             return
-        yield from local(jobs, options.workers, self._patience())
-
-    def _patience(self) -> float:
-        """Return after how many seconds a job process is taken to hang."""
-        budgets = sum(float(question.seconds) for question in self.exercise.questions)
-        return 3 * (budgets + 60) * self.options.time_factor + 120
+        yield from local(jobs, options.workers, options.settings.patience(self.exercise))
 
     def _jobs(self, tell: Callable[[dict[str, Any]], None]) -> Iterator[Job]:
         """Yield what has to be run; file at once what has not."""
@@ -164,7 +133,7 @@ class Batch:
             if data is None:
                 self._file(blank(student, self.exercise, "missing", "nothing was handed in"), tell)
                 continue
-            job = Job(student, data, str(self.exercise.path), self.walls, self.options.seed)
+            job = Job(student, data, self.options.settings)
             old = self.store.done(student, job_key(job)) if self.options.resume else None
             if old is None:
                 yield job
@@ -177,7 +146,7 @@ class Batch:
         pair = self.pairs[result["student"]]
         one = pair.submission
         result.setdefault("environment", environment())
-        result.setdefault("isolation", self.walls.backend)
+        result.setdefault("isolation", self.options.settings.backend)
         result["on_roster"] = self.options.roster is None or pair.learner is not None
         result["file"] = one.inner if one else ""
         result["other_files"] = list(one.others) if one else []

@@ -6,8 +6,6 @@ and then searched for what must not be in it.
 
 from __future__ import annotations
 
-import io
-import zipfile
 from pathlib import Path
 
 from attncourse.grading.exercise import ExerciseError, Spec
@@ -18,10 +16,10 @@ from attncourse.grading.format import (
     solution_notebook,
     student_notebook,
 )
+from attncourse.grading.packing import exercise_files, pack
 
 __all__ = ["build", "bundle", "leaks", "student_text"]
 
-PARTS = ("exercise.toml", "source.ipynb", "solution.md", "tests", "wrong", "right")
 SHORTEST_LINE, SHORTEST_TEST_LINE = 24, 40  # shorter ones stand in any code
 
 
@@ -78,15 +76,8 @@ def leaks(spec: Spec, text: str, *, whole: bool = False) -> list[str]:
 
 def bundle(spec: Spec) -> bytes:
     """Return the private bundle: a zip of the folder, the same bytes for the same files."""
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(spec.path.rglob("*")):
-            name = file.relative_to(spec.path)
-            if name.parts[0] in PARTS and file.is_file() and "__pycache__" not in name.parts:
-                entry = zipfile.ZipInfo(f"{spec.id}/{name.as_posix()}", (2020, 1, 1, 0, 0, 0))
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                archive.writestr(entry, file.read_bytes())
-    return target.getvalue()
+    files = exercise_files(spec.path, ("solution.md", "right/*.py"))
+    return pack({f"{spec.id}/{name}": data for name, data in files.items()})
 
 
 def build(spec: Spec, out: Path, *, beside: bool = True) -> list[Path]:

@@ -31,14 +31,16 @@ class Exercise:
     ----------
     name : str or path
         Its id, its number or its folder.
+    hints : int
+        How many hints are open when a test fails for the first time.
 
     Examples
     --------
     In a notebook: ``exercise = Exercise("03_query_key_value")``, then ``exercise.check("q1")``.
     """
 
-    def __init__(self, name: str | os.PathLike[str]) -> None:
-        self.spec = load(name)
+    def __init__(self, name: str | os.PathLike[str], hints: int = 1) -> None:
+        self.spec, self._hints = load(name), max(1, hints)
         self._failures: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -90,20 +92,21 @@ class Exercise:
         except ModuleNotFoundError as error:
             text = f"{error.name} is missing; a check needs it: pip install pytest"
             raise ModuleNotFoundError(text, name=error.name) from None
-        from attncourse.grading.local import LocalStudent
+        from attncourse.grading.local import LocalTransport
         from attncourse.grading.mistakes import nearest
 
         asked = self.spec.question(question)
-        student = LocalStudent(names, self.spec.callables)
-        found = plugin.run(self.spec.path / "tests" / "public", student, select={question})
+        learner = LocalTransport(names, self.spec.callables)
+        found = plugin.run(self.spec.path / "tests" / "public", learner, select={question})
         if not found:
             raise ExerciseError(f"{self.spec.id} has no public test for {question}")
         named = nearest(self.spec, found)
-        rows, told = [], set()
+        rows: list[Row] = []
+        told: set[str] = set()
         for row in found:
             mistake = named.get(row.nodeid)
             rows.append(self._row(row, mistake, mistake is not None and mistake.name in told))
-            told.add(row.mistake)
+            told |= {mistake.name} if mistake is not None else set()
         return Report(question, asked.title, rows, exact(asked.points))
 
     def _row(self, result: Any, mistake: Any, told: bool) -> Row:
@@ -112,7 +115,7 @@ class Exercise:
         A mistake that an earlier test has named already is not told again.
         """
         passed = result.outcome == "passed"
-        tier = 0 if passed else self._failures.get(result.nodeid, 0) + 1
+        tier = 0 if passed else max(self._failures.get(result.nodeid, 0) + 1, self._hints)
         self._failures[result.nodeid] = tier
         hints = [*(mistake.hints if mistake is not None else ()), *result.hints]
         return Row(

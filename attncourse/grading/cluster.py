@@ -41,16 +41,15 @@ def grade_there(text: str, exercise: bytes) -> str:
         The result as JSON.
     """
     job = job_from_text(text)
+    settings = replace(job.settings, exercise=str(unpack(exercise)))
     with bounded_memory():
-        return json.dumps(grade(replace(job, exercise=str(unpack(exercise)))))
+        return json.dumps(grade(replace(job, settings=settings)))
 
 
 def _connect(stack: contextlib.ExitStack, workers: int, address: str) -> Any:
     """Return a client of the cluster at an address, or of a new one here."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise ImportError("--executor dask needs: pip install 'attncourse[cluster]'") from error
+    from distributed import Client, LocalCluster
+
     # Workers are started with the current folder on their import path unless told otherwise, and
     # that folder may hold hostile downloads.
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -96,7 +95,9 @@ def on_dask(jobs: Iterator[Job], workers: int, address: str = "") -> Iterator[Ou
         return
     with contextlib.ExitStack() as stack:
         client = _connect(stack, workers, address)
-        bundle = client.scatter(pack(exercise_files(first.exercise)), broadcast=True, hash=False)
+        bundle = client.scatter(
+            pack(exercise_files(first.settings.exercise)), broadcast=True, hash=False
+        )
         yield from _carry(client, first, jobs, bundle)
 
 

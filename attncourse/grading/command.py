@@ -9,12 +9,17 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from attncourse.grading.backends import BACKENDS, IMAGE
+
+if TYPE_CHECKING:
+    from attncourse.grading.exercise import Spec
+    from attncourse.grading.settings import Settings
 
 __all__ = ["add_command"]
 
-BACKENDS = ("bwrap", "docker", "podman", "user", "none")
-NO_WALLS = 3  # exit status of `grade one` if no worker starts: no learner code has run then
+NO_SANDBOX = 3  # exit status of `grade one` if no worker starts: no learner code has run then
 
 
 def add_command(subparsers: Any) -> None:
@@ -47,7 +52,7 @@ def add_command(subparsers: Any) -> None:
     for parser in (one, batch):
         _add_common(parser)
     doctor = kinds.add_parser("doctor", help="attack every backend on this machine")
-    doctor.add_argument("--image", default="attncourse-grading", help="image for docker and podman")
+    doctor.add_argument("--image", default=IMAGE, help="image for docker and podman")
     doctor.set_defaults(run=_doctor)
     bundle = kinds.add_parser("gradescope", help="make a Gradescope autograder")
     bundle.add_argument("--exercise", required=True)
@@ -62,10 +67,24 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--private-dir", help="folder whose tests/hidden/ stands for the exercise's"
     )
     parser.add_argument("--backend", default="auto", choices=("auto", *BACKENDS))
-    parser.add_argument("--image", default="attncourse-grading", help="image for docker and podman")
+    parser.add_argument("--image", default=IMAGE, help="image for docker and podman")
     parser.add_argument("--i-trust-these-submissions", dest="trusted", action="store_true")
     parser.add_argument("--seed-file", help="file with the secret number of the course")
-    parser.add_argument("--time-factor", type=float, default=1.0, help="for a slow machine")
+    parser.add_argument("--time-factor", type=_factor, default=1.0, help="for a slow machine")
+
+
+def _factor(text: str) -> float:
+    """Read a number that time limits can be multiplied with."""
+    from attncourse.grading.settings import MOST_FACTOR
+
+    try:
+        if 0 < (number := float(text)) <= MOST_FACTOR:
+            return number
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(
+        f"must be a number above 0 and at most {MOST_FACTOR}, got {text!r}"
+    )
 
 
 def _fail(error: object, status: int = 2) -> int:
@@ -86,14 +105,14 @@ def _seed(path: str | None) -> int | None:
 
 def _backend(arguments: argparse.Namespace) -> str:
     """Pick the backend; `auto` takes the first that really starts a worker."""
-    from attncourse.grading.backends import AUTOMATIC, SandboxError, Walls, choose
+    from attncourse.grading.backends import AUTOMATIC, Isolation, SandboxError, choose
     from attncourse.grading.sandbox import Sandbox
 
     wanted, reasons, works = arguments.backend, [], []
     for name in AUTOMATIC if wanted == "auto" else ():
         try:
             choose(name)
-            Sandbox(Walls(name, image=arguments.image), {}).kill()
+            Sandbox(Isolation(name, image=arguments.image), {}).kill()
         except SandboxError as error:
             reasons.append(str(error))
             continue
@@ -106,7 +125,7 @@ def _backend(arguments: argparse.Namespace) -> str:
         raise SandboxError(f"{error}{tried}") from None
 
 
-def _exercise(arguments: argparse.Namespace) -> Any:
+def _exercise(arguments: argparse.Namespace) -> Spec:
     """Load the exercise, with its private tests if there are some."""
     from attncourse.grading.exercise import load, load_to_grade
     from attncourse.grading.packing import with_private_tests
@@ -117,26 +136,37 @@ def _exercise(arguments: argparse.Namespace) -> Any:
     return load_to_grade(with_private_tests(found.path, arguments.private_dir))
 
 
+def _settings(arguments: argparse.Namespace, exercise: Spec) -> Settings:
+    """Return how submissions are graded: the same for one as for many."""
+    from attncourse.grading.settings import Settings
+
+    return Settings(
+        exercise=str(exercise.path),
+        backend=_backend(arguments),
+        image=arguments.image,
+        seed=_seed(arguments.seed_file),
+        time_factor=arguments.time_factor,
+    )
+
+
 def _one(arguments: argparse.Namespace) -> int:
     """Grade one notebook."""
     from attncourse.grading.backends import SandboxError
-    from attncourse.grading.batch import walls_for
     from attncourse.grading.bounds import bounded_memory
     from attncourse.grading.grade import Job, grade
     from attncourse.grading.sandbox import Sandbox
 
     try:
         exercise = _exercise(arguments)
-        backend = _backend(arguments)
-        walls = walls_for(exercise, backend, arguments.image, arguments.time_factor)
-        Sandbox(walls, exercise.callables).kill()  # try the walls before learner code runs
-        data, seed = Path(arguments.notebook).read_bytes(), _seed(arguments.seed_file)
+        settings = _settings(arguments, exercise)
+        # Try the sandbox before learner code runs.
+        Sandbox(settings.isolation(exercise), exercise.callables).kill()
+        data = Path(arguments.notebook).read_bytes()
     except SandboxError as error:
-        return _fail(error, NO_WALLS)
+        return _fail(error, NO_SANDBOX)
     except (OSError, ValueError) as error:
         return _fail(error)
-    name = Path(arguments.notebook).stem
-    job = Job(name, data, str(exercise.path), walls, seed, time_factor=arguments.time_factor)
+    job = Job(Path(arguments.notebook).stem, data, settings)
     with bounded_memory():
         result = grade(job)
     if arguments.gradescope and result["points"] is not None:
@@ -150,7 +180,7 @@ def _one(arguments: argparse.Namespace) -> int:
 
 def _text(result: dict[str, Any]) -> str:
     """Return a result for a terminal."""
-    from attncourse.grading.page import visible
+    from attncourse.notebook.markup import visible
 
     points = "-" if result["points"] is None else result["points"]
     lines = [f"{result['student']}: {points} of {result['max']}, {result['status']}"]
@@ -196,6 +226,7 @@ class _Progress:
 
 def _batch(arguments: argparse.Namespace) -> int:
     """Grade a folder."""
+    from attncourse._needs import need
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import Batch, Options, default_out
     from attncourse.grading.late import when
@@ -203,22 +234,19 @@ def _batch(arguments: argparse.Namespace) -> int:
 
     if arguments.backend == "user":
         return _fail("--backend user is for `grade one`: users named nobody can end each other")
+    need(*(["distributed"] if arguments.executor == "dask" else []))
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:
         exercise = _exercise(arguments)
         options = Options(
+            settings=_settings(arguments, exercise),
             submissions=arguments.submissions,
-            exercise=str(exercise.path),
             out=str(arguments.out or default_out(exercise.id)),
             roster=read_roster(arguments.roster) if arguments.roster else None,
-            backend=_backend(arguments),
-            image=arguments.image,
             workers=arguments.jobs,
             resume=arguments.resume,
             due=when(arguments.due) if arguments.due else None,
-            seed=_seed(arguments.seed_file),
-            time_factor=arguments.time_factor,
             executor=arguments.executor,
             scheduler=arguments.scheduler,
         )
@@ -230,8 +258,8 @@ def _batch(arguments: argparse.Namespace) -> int:
 
 def _run_batch(batch: Any) -> int:
     """Run a batch, write its reports, say how it went."""
-    from attncourse.grading.page import visible
     from attncourse.grading.reports import write_reports
+    from attncourse.notebook.markup import visible
 
     progress = _Progress(len(batch.pairs))
     before = signal.signal(signal.SIGINT, progress.interrupt)
@@ -261,8 +289,10 @@ def _run_batch(batch: Any) -> int:
 
 def _doctor(arguments: argparse.Namespace) -> int:
     """Attack every backend."""
+    from attncourse._needs import need
     from attncourse.grading.doctor import examine_all
 
+    need("IPython", "pytest")
     findings, advice = examine_all(arguments.image)
     for one in findings:
         print(f"{one.backend}: {one.state}")

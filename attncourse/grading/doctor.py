@@ -16,9 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from attncourse.grading.backends import AUTOMATIC, BACKENDS, HOW_TO_GET, SandboxError, Walls, choose
+from attncourse.grading.backends import (
+    AUTOMATIC,
+    BACKENDS,
+    HOW_TO_GET,
+    Isolation,
+    SandboxError,
+    choose,
+)
+from attncourse.grading.inside.wire import StudentError, WireError
 from attncourse.grading.sandbox import Died, Sandbox, TimedOut
-from attncourse.grading.wire import StudentError, WireError
 
 __all__ = ["Finding", "examine", "examine_all"]
 
@@ -84,7 +91,7 @@ def _survival_attack(box: Sandbox, folder: Path) -> bool:
         "import os, time\ntry:\n    os.fork() or os.setsid()\nexcept OSError:\n    pass\n"
         "while True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass"
     )
-    pid = box._worker_pid()
+    pid = box.worker_pid()
     with contextlib.suppress(TimedOut):
         _run(box, code, 1.0)
     time.sleep(0.1)
@@ -118,7 +125,7 @@ def examine(backend: str, image: str) -> Finding:
         for attack, attempt in zip(ATTACKS, _TRIES, strict=True):
             box = None
             try:
-                box = Sandbox(Walls(backend, image=image), {})
+                box = Sandbox(Isolation(backend, image=image), {})
                 success = attempt(box, Path(name))
             except (SandboxError, Died, TimedOut, WireError, StudentError) as error:
                 return Finding(backend, "fails", {**details, attack: str(error)})

@@ -13,9 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attncourse._needs import need
 from attncourse.grading.points import exact
 
-__all__ = ["ExerciseError", "Question", "Spec", "folders", "load", "load_to_grade"]
+__all__ = [
+    "ExerciseError",
+    "Question",
+    "Spec",
+    "folders",
+    "load",
+    "load_to_author",
+    "load_to_grade",
+]
 
 SCHEMA = 1
 _KNOWN = {"schema", "id", "title", "minutes", "questions", "callables", "sandbox", "late"}
@@ -176,12 +185,40 @@ def load_to_grade(where: str | os.PathLike[str]) -> Spec:
     ExerciseError
         If `tests/hidden` holds no test, as in the package that learners install.
     """
+    need("IPython", "pytest")
     spec = load(where)
     if not any((spec.path / "tests" / "hidden").glob("**/test_*.py")):
         raise ExerciseError(
             f"{spec.id} has no hidden tests in {spec.path}, so it cannot be graded here; the "
             "package that learners install leaves them out: clone the repository and name its "
             f"folder exercises/{spec.id}, or give your own tests with --private-dir"
+        )
+    return spec
+
+
+def load_to_author(where: str | os.PathLike[str]) -> Spec:
+    """Read an exercise that can be linted, built and proved: one whose source is here.
+
+    Parameters
+    ----------
+    where : path or str
+        As for `load`.
+
+    Returns
+    -------
+    Spec
+
+    Raises
+    ------
+    ExerciseError
+        If `source.ipynb` is missing, as in the package that learners install.
+    """
+    need("pytest")
+    spec = load(where)
+    if not (spec.path / "source.ipynb").is_file():
+        raise ExerciseError(
+            f"{spec.id} has no source.ipynb in {spec.path}; the package that learners install "
+            f"leaves it out: clone the repository and name its folder exercises/{spec.id}"
         )
     return spec
 
@@ -231,8 +268,9 @@ def _test_cells(source: Path) -> frozenset[str]:
     """Return the grade ids of the check cells."""
     if not source.is_file():
         return frozenset()
-    marks = [
-        cell["metadata"].get("nbgrader", {})
-        for cell in json.loads(source.read_text(encoding="utf-8"))["cells"]
-    ]
+    try:
+        cells = json.loads(source.read_text(encoding="utf-8"))["cells"]
+        marks = [cell["metadata"].get("nbgrader", {}) for cell in cells]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExerciseError(f"{source} is no notebook: {type(error).__name__}: {error}") from None
     return frozenset(m["grade_id"] for m in marks if m.get("grade") and not m.get("solution"))

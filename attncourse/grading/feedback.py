@@ -9,9 +9,9 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 
 from attncourse.grading.points import shown
+from attncourse.notebook.markup import Html, element, join
 
 __all__ = ["Report", "Row"]
 
@@ -53,13 +53,13 @@ class Row:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return what to say about a failed test, as (label, text) pairs."""
-        said = [("", self.message)]
+        remarks = [("", self.message)]
         if self.mistake:
-            said.append(("Known mistake", f"your output equals “{self.mistake}”."))
-        said += [("Hint", hint) for hint in self.hints]
+            remarks.append(("Known mistake", f"your output equals “{self.mistake}”."))
+        remarks += [("Hint", hint) for hint in self.hints]
         if self.more:
-            said.append(("", f"Check again for another hint ({self.more} left)."))
-        return [(label, text) for label, text in said if text]
+            remarks.append(("", f"Check again for another hint ({self.more} left)."))
+        return [(label, text) for label, text in remarks if text]
 
 
 @dataclass(frozen=True)
@@ -131,12 +131,9 @@ class Report:
     def _repr_html_(self) -> str:
         """Return the report for a notebook."""
         color = _GREEN if self.passed else _RED
-        body = "" if self.blank else "".join(map(_row_html, self.rows))
-        head = f"<b>{escape(self.headline())}</b>"
-        return (
-            f'<div role="status" style="{_STYLE.format(color)}">{head}{body}'
-            f"<div>{escape(self.closing())}</div></div>"
-        )
+        rows = () if self.blank else map(_row_html, self.rows)
+        head, closing = element("b", self.headline()), element("div", self.closing())
+        return element("div", head, *rows, closing, role="status", style=_STYLE.format(color))
 
 
 def _wrapped(text: str) -> list[str]:
@@ -150,15 +147,16 @@ def _wrapped(text: str) -> list[str]:
     ]
 
 
-def _row_html(row: Row) -> str:
+def _row_html(row: Row) -> Html:
     """Return one test for a notebook."""
     sign, color = ("✓", _GREEN) if row.passed else ("✗", _RED)
-    head = f'<span style="color:{color};font-weight:bold">{sign}</span> {escape(row.title)}'
-    said = "" if row.passed else "".join(_line_html(*line) for line in row.lines())
-    return f'<div style="margin:.3em 0">{head} ({shown(row.points)}){said}</div>'
+    mark = element("span", sign, style=f"color:{color};font-weight:bold")
+    remarks = () if row.passed else (_line_html(*line) for line in row.lines())
+    head = join(mark, f" {row.title} ({shown(row.points)})")
+    return element("div", head, *remarks, style="margin:.3em 0")
 
 
-def _line_html(label: str, text: str) -> str:
+def _line_html(label: str, text: str) -> Html:
     """Return one remark for a notebook."""
-    bold = f"<b>{escape(label)}:</b> " if label else ""
-    return f'<div style="margin-left:1.4em;white-space:pre-line">{bold}{escape(text)}</div>'
+    bold = join(element("b", f"{label}:"), " ") if label else ""
+    return element("div", bold, text, style="margin-left:1.4em;white-space:pre-line")

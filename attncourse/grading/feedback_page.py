@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncourse.grading.page import Html, element, join, page
+from attncourse.grading.page import page
+from attncourse.notebook.markup import Html, element, join
 
 __all__ = ["feedback"]
 

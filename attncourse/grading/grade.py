@@ -17,12 +17,12 @@ from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from attncourse.grading.backends import Walls
-from attncourse.grading.cells import InvalidNotebook, read_cells
-from attncourse.grading.exercise import ExerciseError, load
+from attncourse.grading.cells import Cell, InvalidNotebook, read_cells
+from attncourse.grading.exercise import ExerciseError, Spec, load
 from attncourse.grading.points import exact, shown
-from attncourse.grading.remote import RemoteStudent
+from attncourse.grading.remote import SandboxTransport
 from attncourse.grading.sandbox import Sandbox
+from attncourse.grading.settings import Settings
 
 __all__ = ["SCHEMA", "Job", "blank", "environment", "failed_result", "grade"]
 
@@ -40,25 +40,13 @@ class Job:
         The name under which the grade is filed.
     data : bytes
         The notebook.
-    exercise : str
-        Folder of the exercise.
-    walls : Walls
-        How the worker is shut in.
-    seed : int or None
-        Secret of the course, from which hidden tests may draw their inputs.
-    free_seconds : float
-        Time for all cells that belong to no question.
-    time_factor : float
-        Multiplies all time limits: for a slow machine.
+    settings : Settings
+        How.
     """
 
     student: str
     data: bytes
-    exercise: str
-    walls: Walls
-    seed: int | None = None
-    free_seconds: float = 30.0
-    time_factor: float = 1.0
+    settings: Settings
 
 
 def environment() -> dict[str, str]:
@@ -139,7 +127,7 @@ def grade(job: Job) -> dict[str, Any]:
         its status, points and tests. Points are decimal numbers as text, so that they stay exact.
     """
     began = time.monotonic()
-    exercise = load(job.exercise)
+    exercise = load(job.settings.exercise)
     try:
         cells = read_cells(job.data, [q.id for q in exercise.questions], exercise.test_cells)
         result = _run(job, exercise, cells)
@@ -147,40 +135,51 @@ def grade(job: Job) -> dict[str, Any]:
         result = blank(job.student, exercise, "invalid_notebook", str(error))
     except Exception as error:
         result = failed_result(job.student, exercise, error)
-    result["isolation"] = job.walls.backend
+    result["isolation"] = job.settings.backend
     result["environment"] = environment()
     result["seconds"] = round(time.monotonic() - began, 3)
     return result
 
 
-def _run(job: Job, exercise: Any, cells: Sequence[Any]) -> dict[str, Any]:
+def _run(job: Job, exercise: Spec, cells: Sequence[Cell]) -> dict[str, Any]:
     """Run all tests against a fresh worker."""
     from attncourse.grading import plugin
-    from attncourse.grading.mistakes import nearest
 
-    budgets = {q.id: float(q.seconds) * job.time_factor for q in exercise.questions}
-    free = job.free_seconds * job.time_factor
-    student = RemoteStudent(lambda: Sandbox(job.walls, exercise.callables), cells, budgets, free)
-    rows: list[tuple[bool, Any]] = []
+    settings, isolation = job.settings, job.settings.isolation(exercise)
+    transport = SandboxTransport(
+        lambda: Sandbox(isolation, exercise.callables),
+        cells,
+        settings.budgets(exercise),
+        settings.free(),
+    )
+    found: dict[str, list[Any]] = {}
     try:
         for folder in ("public", "hidden"):
             place = exercise.path / "tests" / folder
             if place.is_dir():
-                found = plugin.run(place, student, seed=job.seed)
-                if folder == "public":
-                    # A name for the mistake is a courtesy: it must never cost a grade.
-                    with contextlib.suppress(Exception):
-                        nearest(exercise, found)
-                rows += [(folder == "hidden", row) for row in found]
+                found[folder] = plugin.run(place, transport, seed=settings.seed)
     finally:
-        student._close()
-    if student._broken:
-        raise RuntimeError(student._broken)
-    return _result(job, exercise, rows, student)
+        transport.close()
+    if transport.broken:
+        raise RuntimeError(transport.broken)
+    return _result(job, exercise, found, transport)
 
 
-def _result(job: Job, exercise: Any, rows: list[tuple[bool, Any]], student: Any) -> dict[str, Any]:
+def _mistakes(exercise: Spec, public: list[Any]) -> dict[str, str]:
+    """Return the names of known mistakes by test: a courtesy, which must never cost a grade."""
+    from attncourse.grading.mistakes import nearest
+
+    with contextlib.suppress(Exception):
+        return {test: mistake.name for test, mistake in nearest(exercise, public).items()}
+    return {}
+
+
+def _result(
+    job: Job, exercise: Spec, found: dict[str, list[Any]], transport: SandboxTransport
+) -> dict[str, Any]:
     """Add up what the tests found."""
+    named = _mistakes(exercise, found.get("public", []))
+    rows = [(folder == "hidden", row) for folder, tests in found.items() for row in tests]
     errors = [f"{row.nodeid}: {row.message}" for _, row in rows if row.outcome == "error"]
     if errors:
         raise ExerciseError("a test failed by its own fault: " + "; ".join(errors)[:3000])
@@ -190,18 +189,21 @@ def _result(job: Job, exercise: Any, rows: list[tuple[bool, Any]], student: Any)
     if strays:
         raise ExerciseError(f"tests without a question of the exercise: {', '.join(strays)}")
     for entry in result["questions"]:
+        account = transport.accounts[entry["id"]]
         own = [(hidden, row) for hidden, row in rows if row.question == entry["id"]]
-        account = student._statuses()[entry["id"]]
-        entry.update(_question(entry, own), status=account.status, notes=account.notes)
+        entry.update(_question(entry, own, named), status=account.status, notes=account.notes)
     result["points"] = shown(_total(entry["points"] for entry in result["questions"]))
-    result["status"] = _worst(account.status for account in student._statuses().values())
-    result["cells"] = [{"cell": n, **report} for n, report in sorted(student._reports.items())]
-    for report in result["cells"]:
-        report["seconds"] = round(report["seconds"], 3)
+    result["status"] = _worst(account.status for account in transport.accounts.values())
+    result["cells"] = [
+        {"cell": number, **report, "seconds": round(report["seconds"], 3)}
+        for number, report in sorted(transport.reports.items())
+    ]
     return result
 
 
-def _question(entry: dict[str, Any], rows: list[tuple[bool, Any]]) -> dict[str, Any]:
+def _question(
+    entry: dict[str, Any], rows: list[tuple[bool, Any]], named: dict[str, str]
+) -> dict[str, Any]:
     """Return the points and the tests of one question."""
     offered = _total(row.points for _, row in rows)
     if offered != exact(entry["max"]):
@@ -220,7 +222,7 @@ def _question(entry: dict[str, Any], rows: list[tuple[bool, Any]]) -> dict[str, 
             "max": shown(exact(row.points)),
             "message": row.message,
             "hints": list(row.hints),
-            "mistake": row.mistake,
+            "mistake": "" if hidden else named.get(row.nodeid, ""),
         }
         for hidden, row in rows
     ]

@@ -17,12 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from attncourse.grading.backends import Walls
 from attncourse.grading.bounds import bounded_memory
 from attncourse.grading.grade import Job, grade
+from attncourse.grading.settings import Settings
+from attncourse.grading.spawn import python
 
 __all__ = ["Outcome", "job_from_text", "job_to_text", "local"]
 
@@ -47,7 +47,7 @@ def job_from_text(text: str) -> Job:
     """Read a job from a line of JSON."""
     fields = json.loads(text)
     fields["data"] = base64.b64decode(fields["data"])
-    return Job(**{**fields, "walls": Walls(**fields["walls"])})
+    return Job(**{**fields, "settings": Settings(**fields["settings"])})
 
 
 def serve() -> None:
@@ -67,14 +67,11 @@ class _Process:
     """One job process."""
 
     def __init__(self) -> None:
-        # -P keeps the current folder, which may hold hostile downloads, off the import path.
+        one_thread = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
         code = "from attncourse.grading.jobs import serve; serve()"
-        root = str(Path(__file__).resolve().parents[2])
-        paths = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-        environment = {**os.environ, "PYTHONPATH": paths}
-        environment |= {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+        words, environment = python(code, **one_thread)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-B", "-c", code],
+            words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is for the batch, which ends its processes itself

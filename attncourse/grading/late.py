@@ -24,7 +24,8 @@ def when(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(
-            f"{text} does not say its offset from UTC; write {text}+00:00, for example"
+            f"{text} does not say its offset from UTC; "
+            f"write {moment.isoformat()}+00:00, for example"
         )
     return moment.astimezone(UTC)
 

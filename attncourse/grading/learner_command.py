@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,43 +55,40 @@ def _fail(error: object) -> int:
     return 2
 
 
-def _names(path: Path) -> dict[str, Any]:
-    """Run a learner's own file and return its names; a cell that fails does not stop the next."""
-    from attncourse.grading.format import SETUP, marks, read_notebook
-    from attncourse.grading.proof import names_of
-
-    if path.suffix == ".py":
-        return names_of(path.read_text(encoding="utf-8"))
-    names: dict[str, Any] = {}
-    for cell in read_notebook(path)["cells"]:
-        checks = marks(cell).get("grade") and not marks(cell).get("solution")
-        if cell["cell_type"] != "code" or checks or cell.get("id") == SETUP:
-            continue
-        try:
-            names_of(cell["source"], names)
-        except Exception as error:
-            print(f"cell {cell.get('id', '')}: {type(error).__name__}: {error}", file=sys.stderr)
-    return names
-
-
 def _check(arguments: argparse.Namespace) -> int:
     """Check a notebook."""
-    from attncourse.grading.check import Exercise
-    from attncourse.grading.exercise import ExerciseError
+    from attncourse._needs import need
+    from attncourse.grading.file_check import check_file
 
-    path = Path(arguments.notebook)
+    need("pytest")
+    path, passed = Path(arguments.notebook), set()
     try:
-        exercise = Exercise(arguments.exercise or path.stem)
-        questions = arguments.question or [each.id for each in exercise.spec.questions]
-        names, passed = _names(path), True
-        for question in questions:
-            for _ in range(max(1, arguments.hints)):
-                report = exercise.check(question, namespace=names, raises=False)
-            print(report)
-            passed &= report.passed
-    except (ExerciseError, OSError, ValueError, SyntaxError) as error:
+        spec = _exercise_of(path, arguments.exercise)
+        asked = arguments.question or [each.id for each in spec.questions]
+        questions = [spec.question(name).id for name in asked]
+        for outcome in check_file(path, spec, questions, arguments.hints):
+            if isinstance(outcome.step, str):
+                print(outcome.text, flush=True)
+                passed |= {outcome.step} if outcome.passed else set()
+            elif outcome.text:
+                where = path.name if path.suffix == ".py" else f"cell {outcome.step}"
+                print(f"{where}: {outcome.text}", file=sys.stderr)
+    except (OSError, ValueError, SyntaxError) as error:
         return _fail(error)
-    return 0 if passed else 1
+    except KeyboardInterrupt:
+        return 130
+    return 0 if passed.issuperset(questions) else 1
+
+
+def _exercise_of(path: Path, named: str | None) -> Any:
+    """Read the exercise that is named, or the one that a file is named after."""
+    from attncourse.grading.exercise import ExerciseError, load
+
+    try:
+        return load(named or path.stem)
+    except ExerciseError as error:
+        hint = "" if named else f"; if {path.name} answers one of them, name it: --exercise ID"
+        raise ExerciseError(f"{error}{hint}") from None
 
 
 def _progress(_: argparse.Namespace) -> int:
@@ -101,19 +99,21 @@ def _progress(_: argparse.Namespace) -> int:
     return 0
 
 
-def _specs(names: list[str]) -> list[Any]:
+def _specs(names: list[str], read: Callable[[Any], Any]) -> list[Any]:
     """Read the named exercises, or all that can be found."""
-    from attncourse.grading.exercise import folders, load
+    from attncourse.grading.exercise import folders
 
     if names:
-        return [load(name) for name in names]
+        return [read(name) for name in names]
     found = {file.parent.name: file.parent for p in folders() for file in p.glob("*/exercise.toml")}
-    return [load(found[name]) for name in sorted(found)]
+    return [read(found[name]) for name in sorted(found)]
 
 
 def _list(_: argparse.Namespace) -> int:
     """List the exercises."""
-    for spec in _specs([]):
+    from attncourse.grading.exercise import load
+
+    for spec in _specs([], load):
         count = len(spec.questions)
         print(f"{spec.id:<26}{spec.title}: {count} questions, about {spec.minutes} minutes")
     return 0
@@ -121,12 +121,11 @@ def _list(_: argparse.Namespace) -> int:
 
 def _new(arguments: argparse.Namespace) -> int:
     """Start an exercise."""
-    from attncourse.grading.exercise import ExerciseError
     from attncourse.grading.new import new
 
     try:
         folder = new(Path(arguments.folder), arguments.title)
-    except (ExerciseError, OSError) as error:
+    except (OSError, ValueError) as error:
         return _fail(error)
     print(f"{folder}: change it piece by piece; after each: attncourse exercise lint {folder}")
     return 0
@@ -134,18 +133,18 @@ def _new(arguments: argparse.Namespace) -> int:
 
 def _lint(arguments: argparse.Namespace) -> int:
     """Lint exercises."""
-    from attncourse.grading.exercise import ExerciseError
+    from attncourse.grading.exercise import load_to_author
     from attncourse.grading.lint import lint
 
     bad = 0
     try:
-        for spec in _specs(arguments.exercise):
+        for spec in _specs(arguments.exercise, load_to_author):
             problems = lint(spec, run=not arguments.static)
             bad += len(problems)
             print(f"{spec.id}: {len(problems) or 'no'} problems")
             for text in problems:
                 print(f"  {text}")
-    except (ExerciseError, OSError) as error:
+    except (OSError, ValueError) as error:
         return _fail(error)
     return 1 if bad else 0
 
@@ -153,28 +152,30 @@ def _lint(arguments: argparse.Namespace) -> int:
 def _build(arguments: argparse.Namespace) -> int:
     """Build exercises."""
     from attncourse.grading.build import build
-    from attncourse.grading.exercise import ExerciseError
+    from attncourse.grading.exercise import load_to_author
 
     try:
-        for spec in _specs(arguments.exercise):
+        for spec in _specs(arguments.exercise, load_to_author):
             for path in build(spec, Path(arguments.out)):
                 print(os.path.relpath(path))
-    except (ExerciseError, OSError) as error:
+    except (OSError, ValueError) as error:
         return _fail(error)
     return 0
 
 
 def _kills(arguments: argparse.Namespace) -> int:
     """Print or write the table of known mistakes."""
-    from attncourse.grading.exercise import ExerciseError
+    from attncourse.grading.exercise import load_to_author
     from attncourse.grading.proof import kills, kills_page
 
     try:
-        page = kills_page([(spec, kills(spec)) for spec in _specs(arguments.exercise)])
+        page = kills_page(
+            [(spec, kills(spec)) for spec in _specs(arguments.exercise, load_to_author)]
+        )
         if arguments.write:
             Path(arguments.write).write_text(page, encoding="utf-8", newline="\n")
         else:
             print(page)
-    except (ExerciseError, OSError) as error:
+    except (OSError, ValueError) as error:
         return _fail(error)
     return 0

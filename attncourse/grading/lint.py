@@ -16,6 +16,7 @@ from attncourse.grading.exercise import ExerciseError, Question, Spec
 from attncourse.grading.format import answer_cells, marks, read_notebook, solution_bodies
 from attncourse.grading.mistakes import read_answers
 from attncourse.grading.points import exact
+from attncourse.grading.running import without_magics
 
 __all__ = ["lint"]
 
@@ -83,8 +84,9 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
     if own and own.get("schema_version") != 3:
         yield f"nbgrader schema_version must be 3, got {own.get('schema_version')}"
     if cell["cell_type"] == "code" and cell.get("id") != "setup":
-        for line in cell["source"].splitlines():
-            if re.match(r"\s*[%!]", line):
+        lines = cell["source"].split("\n")
+        for line, plain in zip(lines, without_magics(cell["source"]).split("\n"), strict=True):
+            if line != plain:
                 yield f"holds {line.strip()!r}: magics do not run everywhere"
 
 

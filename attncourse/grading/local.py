@@ -1,4 +1,4 @@
-"""`student` for the instant check: calls in the learner's own process.
+"""The transport of the instant check: calls in the learner's own process.
 
 The one idea: what comes back is exactly what would cross the border of the grader's sandbox, so a
 test sees no difference. Only here, where it is nobody else's business, an error says in which line.
@@ -7,41 +7,17 @@ test sees no difference. Only here, where it is nobody else's business, an error
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-from attncourse.grading import calls, wire
-from attncourse.grading.calls import Calls
-from attncourse.grading.wire import StudentError
+from attncourse.grading.inside import calls, wire
 
-__all__ = ["LocalHandle", "LocalStudent"]
+__all__ = ["LocalTransport", "line_of"]
 
 _OURS = {calls.__file__, wire.__file__}
 
 
-@dataclass
-class LocalHandle:
-    """An object of a learner's class: its methods can be called, `get` reads an attribute."""
-
-    _student: LocalStudent
-    _number: int
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a function that calls the method."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: self._student._ask(
-            "method", self._number, name, args, kwargs
-        )
-
-    def get(self, name: str) -> Any:
-        """Return an attribute's value."""
-        return self._student._ask("attribute", self._number, name)
-
-
-@dataclass
-class LocalStudent:
+class LocalTransport:
     """The learner's live names, called in this process.
 
     Parameters
@@ -49,50 +25,29 @@ class LocalStudent:
     namespace : mapping
         Name -> function or class.
     arrays : mapping
-        Name -> `numpy` or `torch`, see `Calls`.
+        Name -> `numpy` or `torch`, see `attncourse.grading.inside.calls.Calls`.
     """
 
-    _namespace: Mapping[str, Any]
-    _arrays: Mapping[str, str] = field(default_factory=dict)
+    def __init__(self, namespace: Mapping[str, Any], arrays: Mapping[str, str] | None = None):
+        self.namespace, self.arrays = namespace, arrays
+        self.begin(None)
 
-    def __post_init__(self) -> None:
-        """Start without objects."""
-        self._calls = Calls(self._namespace, self._arrays)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a function that calls the learner's function."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: self._ask("call", name, args, kwargs)
-
-    def new(self, name: str, *args: Any, **kwargs: Any) -> LocalHandle:
-        """Make an object of a learner's class."""
-        return LocalHandle(self, self._ask("new", name, args, kwargs))
-
-    def grad(self, name: str, wrt: Sequence[str], cotangent: Any = None, **kwargs: Any) -> Any:
-        """Return gradients, see `Calls.grad`."""
-        return self._ask("grad", name, list(wrt), kwargs, cotangent)
-
-    def measure(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Return a call's result and the memory it took, see `Calls.measure`."""
-        return self._ask("measure", name, args, kwargs)
-
-    def _begin(self, nodeid: str, question: str | None) -> None:
+    def begin(self, question: str | None) -> None:
         """Start a test: the objects of the one before are gone."""
-        self._calls = Calls(self._namespace, self._arrays)
+        self.calls = calls.Calls(self.namespace, self.arrays)
 
-    def _ask(self, do: str, *args: Any) -> Any:
+    def ask(self, request: Mapping[str, Any]) -> Any:
         """Make a call; its error says where it happened."""
         try:
-            return getattr(self._calls, do)(*args)
-        except StudentError as error:
+            return self.calls.answer(request)
+        except wire.StudentError as error:
             if str(error).startswith("KeyboardInterrupt"):
                 raise KeyboardInterrupt from None
-            raise StudentError(f"{error}{_where(error.__context__)}") from None
+            raise wire.StudentError(f"{error}{line_of(error.__context__)}") from None
 
 
-def _where(error: BaseException | None) -> str:
-    """Return the line of learner code that raised, for the learner only."""
+def line_of(error: BaseException | None) -> str:
+    """Return the line of learner code that raised, in brackets; empty if there is none."""
     own = [
         frame
         for frame in traceback.extract_tb(error.__traceback__ if error else None)

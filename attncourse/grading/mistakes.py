@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.grading.calls import Calls
 from attncourse.grading.exercise import ExerciseError, Spec
-from attncourse.grading.trace import Asked, same
-from attncourse.grading.wire import StudentError
+from attncourse.grading.inside.calls import Calls
+from attncourse.grading.inside.wire import StudentError
+from attncourse.grading.student import Asked
 
-__all__ = ["Mistake", "nearest", "read_answers"]
+__all__ = ["Mistake", "nearest", "read_answers", "same"]
 
 MOST_NUMBERS = 50_000
-_BY_NAME = ("call", "new", "grad")
-_REPLAYED = (*_BY_NAME, "method", "attribute")
+_BY_NAME = ("call", "new", "grad")  # what names a function of the answer itself
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,31 @@ def read_answers(spec: Spec, folder: str) -> list[Mistake]:
     return answers
 
 
+def same(left: Any, right: Any, tolerance: float = 1e-9) -> bool:
+    """Say whether two plain values are equal, numbers to a tolerance.
+
+    Examples
+    --------
+    >>> same([1.0, np.array([2.0])], [1.0 + 1e-12, np.array([2.0])]), same(None, 0.0)
+    (True, False)
+    """
+    if isinstance(left, list) and isinstance(right, list):
+        pairs = zip(left, right, strict=False)
+        return len(left) == len(right) and all(same(a, b, tolerance) for a, b in pairs)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(
+            same(left[key], right[key], tolerance) for key in left
+        )
+    numbers = (bool, int, float, np.ndarray)
+    if isinstance(left, numbers) and isinstance(right, numbers):
+        one, two = np.asarray(left), np.asarray(right)
+        if one.shape != two.shape or (one.dtype == bool) != (two.dtype == bool):
+            return False
+        one, two = one.astype(float), two.astype(float)
+        return bool(np.allclose(one, two, rtol=tolerance, atol=tolerance, equal_nan=True))
+    return type(left) is type(right) and not isinstance(left, Exception) and bool(left == right)
+
+
 def _size(value: Any) -> int:
     """Return how many numbers a value holds."""
     if isinstance(value, np.ndarray):
@@ -100,10 +124,10 @@ def _can_replay(trace: list[Asked], space: Mapping[str, Any]) -> bool:
     """Say whether a mistake can be asked what a test asked: it need not define all functions."""
     # Arguments may come from the learner (the state of a loop): never take large ones.
     return all(
-        asked.do in _REPLAYED
+        asked.request["do"] != "measure"
         and not asked.broken
-        and _size(asked.args) <= MOST_NUMBERS
-        and (asked.do not in _BY_NAME or asked.args[0] in space)
+        and _size(asked.request) <= MOST_NUMBERS
+        and (asked.request["do"] not in _BY_NAME or asked.request["name"] in space)
         for asked in trace
     )
 
@@ -119,13 +143,13 @@ def _equals(trace: list[Asked], space: Mapping[str, Any], arrays: Mapping[str, s
     calls, compared = Calls(space, arrays), False
     for asked in trace:
         try:
-            given = getattr(calls, asked.do)(*asked.args)
+            given = calls.answer(asked.request)
         except StudentError:
             # Both fail here: nothing differs, and no call can follow.
             return (compared or None) if asked.failed else False
         if asked.failed:
             return False
-        if asked.do == "new":
+        if asked.request["do"] == "new":
             continue
         if not same(asked.given, given):
             return False
@@ -163,8 +187,7 @@ def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
     -------
     dict of str to Mistake
         Failed test -> the mistake. A mistake is named only if it gives the output of every test of
-        its question that can be run again, and only if no other does so too. The results'
-        `mistake` is set as well.
+        its question that can be run again, and only if no other does so too.
     """
     named: dict[str, Mistake] = {}
     for question in {row.question for row in results if row.outcome == "failed"}:
@@ -174,7 +197,5 @@ def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
         if len(fits) != 1:
             continue
         ((mistake, tests),) = fits
-        for row in rows:
-            if row.nodeid in tests:
-                named[row.nodeid], row.mistake = mistake, mistake.name
+        named |= dict.fromkeys(sorted(tests), mistake)
     return named

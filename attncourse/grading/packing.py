@@ -12,13 +12,15 @@ from pathlib import Path, PurePosixPath
 __all__ = ["exercise_files", "pack", "unpack", "with_private_tests"]
 
 
-def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
+def exercise_files(folder: str | os.PathLike[str], more: tuple[str, ...] = ()) -> dict[str, bytes]:
     """Return what grading depends on: settings, source notebook, all tests, known mistakes.
 
     Parameters
     ----------
     folder : path
         The exercise.
+    more : tuple of str
+        Patterns of files that are wanted too.
 
     Returns
     -------
@@ -26,8 +28,8 @@ def exercise_files(folder: str | os.PathLike[str]) -> dict[str, bytes]:
         Relative path -> contents, sorted.
     """
     root = Path(folder)
-    wanted = [root / "exercise.toml", root / "source.ipynb", *root.glob("tests/**/*")]
-    wanted += root.glob("wrong/*.py")
+    patterns = ("exercise.toml", "source.ipynb", "tests/**/*", "wrong/*.py", *more)
+    wanted = {path for pattern in patterns for path in root.glob(pattern)}
     found = [path for path in wanted if path.is_file() and "__pycache__" not in path.parts]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(found)}
 
@@ -79,6 +81,7 @@ def pack(files: dict[str, bytes], executable: tuple[str, ...] = ()) -> bytes:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name, (2020, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = (0o755 if name in executable else 0o644) << 16
             archive.writestr(entry, files[name])
     return target.getvalue()

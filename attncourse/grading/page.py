@@ -1,16 +1,15 @@
 """A self-contained HTML page: no script, nothing loaded, every text escaped.
 
-The one idea: markup is a type of its own. What is not `Html` is text and is escaped, so learner
-text cannot become markup by somebody forgetting a call.
+What goes into it is made by `attncourse.notebook.markup`.
 """
 
 from __future__ import annotations
 
-import html
-import unicodedata
 from typing import Any
 
-__all__ = ["Html", "element", "join", "page", "visible"]
+from attncourse.notebook.markup import Html, element, join
+
+__all__ = ["page"]
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;"
@@ -22,43 +21,6 @@ _STYLE = (
     "background:#121212}pre{background:#222}.yes{color:#3cc}.no{color:#f96}}"
 )
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-
-
-class Html(str):
-    """Markup that is safe to put into a page."""
-
-
-def visible(text: Any) -> str:
-    """Return text without what can hide or reorder other text; line ends and tabs stay."""
-    return "".join(
-        letter
-        if letter in "\n\t" or unicodedata.category(letter) not in ("Cc", "Cf", "Cs", "Co")
-        else "\N{REPLACEMENT CHARACTER}"
-        for letter in str(text)
-    )
-
-
-def escaped(content: Any) -> Html:
-    """Return markup as it is and anything else as escaped text."""
-    return content if isinstance(content, Html) else Html(html.escape(visible(content)))
-
-
-def element(tag: str, *content: Any, css: str = "", **attributes: str) -> Html:
-    """Return an element.
-
-    Examples
-    --------
-    >>> element("p", "1 < 2", css="n")
-    '<p class="n">1 &lt; 2</p>'
-    """
-    named = {**({"class": css} if css else {}), **attributes}
-    words = "".join(f' {key}="{html.escape(value, quote=True)}"' for key, value in named.items())
-    return Html(f"<{tag}{words}>{join(*content)}</{tag}>")
-
-
-def join(*content: Any) -> Html:
-    """Return one piece of markup of several, each text escaped."""
-    return Html("".join(map(escaped, content)))
 
 
 def page(title: str, *content: Any) -> str:

@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from attncourse.grading.exercise import ExerciseError
-from attncourse.grading.trace import Asked, Recorder
-from attncourse.grading.wire import StudentError
+from attncourse.grading.inside.wire import StudentError
+from attncourse.grading.student import Asked, Student, Transport
 
 __all__ = ["TestResult", "run"]
 
@@ -55,8 +55,6 @@ class TestResult:
         In tiers, the mildest first.
     title : str
         The test's docstring, or its name as words.
-    mistake : str
-        Name of the known mistake that the answer equals.
     trace : list of Asked
         What it asked and got.
     """
@@ -69,25 +67,25 @@ class TestResult:
     message: str
     hints: list[str]
     title: str = ""
-    mistake: str = ""
     trace: list[Asked] = field(default_factory=list, repr=False)
 
 
 class _Plugin:
     """What pytest needs to know about exercises."""
 
-    def __init__(self, student: Any, select: Collection[str] | None, seed: int | None) -> None:
-        self.target, self.select, self.seed = student, select, seed
+    def __init__(
+        self, transport: Transport, select: Collection[str] | None, seed: int | None
+    ) -> None:
+        self.transport, self.select, self.seed = transport, select, seed
         self.rows: list[TestResult] = []
         self.broken: list[str] = []
-        self.recorder: Recorder | None = None
+        self.trace: list[Asked] = []
         self.collected = 0
 
     @pytest.fixture(name="student")
-    def give_student(self) -> Any:
+    def give_student(self) -> Student:
         """Give a test the learner's code."""
-        self.recorder = Recorder(self.target)
-        return self.recorder
+        return Student(self.transport, self.trace)
 
     @pytest.fixture(name="rng")
     def give_rng(self) -> np.random.Generator:
@@ -111,15 +109,19 @@ class _Plugin:
         if self.select is not None:
             items[:] = [item for item in items if _marker(item, "question", [""])[0] in self.select]
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: Any) -> None:
+        """Start a test's trace."""
+        self.trace = []
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: Any) -> Iterator[None]:
-        """Tell the student which question asks."""
-        question = _marker(item, "question", [None])[0]
-        getattr(self.target, "_begin", _ignore)(item.nodeid, question)
+        """Tell the transport which question asks."""
+        self.transport.begin(_marker(item, "question", [None])[0])
         try:
             return (yield)
         finally:
-            getattr(self.target, "_end", _ignore)()
+            self.transport.begin(None)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Any:
@@ -127,13 +129,8 @@ class _Plugin:
         report = yield
         if report.when == "call" or report.failed:
             error = call.excinfo.value if call.excinfo else None
-            trace = self.recorder._trace if self.recorder is not None else []
-            self.rows.append(_row(item, error, report.passed, trace))
+            self.rows.append(_row(item, error, report.passed, self.trace))
         return report
-
-
-def _ignore(*_: Any) -> None:
-    """Do nothing: a student that keeps no books."""
 
 
 def _marker(item: Any, name: str, default: list[Any]) -> list[Any]:
@@ -211,7 +208,7 @@ def _environment() -> Iterator[None]:
 
 def run(
     tests_dir: str | os.PathLike[str],
-    student: Any,
+    transport: Transport,
     *,
     select: Collection[str] | None = None,
     seed: int | None = None,
@@ -222,8 +219,8 @@ def run(
     ----------
     tests_dir : path
         Folder with `test_*.py`.
-    student : LocalStudent or RemoteStudent
-        What the fixture `student` gives.
+    transport : Transport
+        Who answers what the fixture `student` is asked.
     select : collection of str, optional
         Ids of the questions whose tests run; all by default.
     seed : int, optional
@@ -242,7 +239,7 @@ def run(
         If the learner stopped the run.
     """
     folder = Path(tests_dir).resolve()
-    plugin = _Plugin(student, select, seed)
+    plugin = _Plugin(transport, select, seed)
     with _alone(folder):
         code = pytest.main([*_OPTIONS, f"--rootdir={folder}", str(folder)], plugins=[plugin])
     if code == pytest.ExitCode.INTERRUPTED and not plugin.broken:

@@ -12,12 +12,12 @@ import os
 import tempfile
 from dataclasses import dataclass
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from attncourse.grading.exercise import ExerciseError, folders, load
 from attncourse.grading.points import exact, shown
+from attncourse.notebook.markup import Html, element
 
 __all__ = ["Progress", "progress_file"]
 
@@ -97,14 +97,22 @@ class Progress:
 
     def _repr_html_(self) -> str:
         """Return a bar for each exercise, for a notebook."""
-        rows = "".join(
-            f'<tr><td style="text-align:left">{escape(name)}</td><td>'
-            f'<progress max="{total}" value="{solved}" aria-label="{escape(title)}"></progress>'
-            f"</td><td>{solved} of {total}</td></tr>"
+        rows = [
+            element(
+                "tr",
+                element("td", name, style="text-align:left"),
+                element("td", _bar(title, solved, total)),
+                element("td", f"{solved} of {total}"),
+            )
             for name, title, solved, total in self.rows
-        )
-        caption = "<caption>Questions whose public tests all pass</caption>"
-        return f'<table style="color:inherit">{caption}{rows}</table>'
+        ]
+        caption = element("caption", "Questions whose public tests all pass")
+        return element("table", caption, *rows, style="color:inherit")
+
+
+def _bar(title: str, solved: Fraction, total: Fraction) -> Html:
+    """Return a bar for a notebook."""
+    return element("progress", max=str(total), value=str(solved), **{"aria-label": title})
 
 
 def _points(mark: Any, key: str = "points") -> Fraction:

@@ -7,9 +7,6 @@ question's points in a test that can be named.
 
 from __future__ import annotations
 
-import io
-import re
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -19,9 +16,10 @@ import numpy as np
 from attncourse.grading import plugin
 from attncourse.grading.exercise import ExerciseError, Spec
 from attncourse.grading.format import program, read_notebook, solution_notebook, student_notebook
-from attncourse.grading.local import LocalStudent
+from attncourse.grading.local import LocalTransport
 from attncourse.grading.mistakes import Mistake, nearest, read_answers
 from attncourse.grading.points import exact
+from attncourse.grading.running import run
 
 __all__ = ["Kill", "grade_names", "kills", "kills_page", "names_of", "prove"]
 
@@ -52,14 +50,10 @@ class Kill:
     named: bool
 
 
-def names_of(source: str, names: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Run a notebook's code, magics left out, over some names; return all names it leaves."""
-    lines = [line for line in source.split("\n") if not re.match(r"\s*[%!]", line)]
-    stub = "class Exercise:\n    def __init__(self, *_): pass\n    check = progress = print\n"
-    text = "\n".join(line for line in lines if "attncourse.grading import" not in line)
-    names = {} if names is None else names
-    with redirect_stdout(io.StringIO()):
-        exec(compile(stub + text, "<notebook>", "exec"), names)
+def names_of(source: str) -> dict[str, Any]:
+    """Run a notebook's code, magics left out; return all names it leaves."""
+    names: dict[str, Any] = {}
+    run(source, names, "<notebook>")
     return names
 
 
@@ -91,9 +85,9 @@ def grade_names(
     """
     found = {}
     for folder in ("public", "hidden"):
-        student = LocalStudent(names, spec.callables)
+        answer = LocalTransport(names, spec.callables)
         with np.errstate(all="ignore"):
-            rows = plugin.run(spec.path / "tests" / folder, student, select=select, seed=seed)
+            rows = plugin.run(spec.path / "tests" / folder, answer, select=select, seed=seed)
         if broken := [f"{row.nodeid}: {row.message}" for row in rows if row.outcome == "error"]:
             raise ExerciseError(f"{spec.id}: a test failed by its own fault: {'; '.join(broken)}")
         found[folder] = rows

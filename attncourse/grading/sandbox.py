@@ -19,8 +19,15 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from attncourse.grading.backends import ENVIRONMENT, NOBODY, SandboxError, Walls, command, lay_out
-from attncourse.grading.wire import FRAME, Limits, WireError, decode, frame, frame_size
+from attncourse.grading.backends import (
+    ENVIRONMENT,
+    NOBODY,
+    Isolation,
+    SandboxError,
+    command,
+    lay_out,
+)
+from attncourse.grading.inside.wire import FRAME, Limits, WireError, decode, frame, frame_size
 
 __all__ = ["Died", "Sandbox", "TimedOut"]
 
@@ -68,14 +75,14 @@ def well_formed(reply: Any, token: str, cell: bool) -> dict[str, Any]:
 
 
 class Sandbox:
-    """One worker behind its walls.
+    """One worker in its sandbox.
 
     Parameters
     ----------
-    walls : Walls
+    isolation : Isolation
         How it is shut in.
     arrays : dict of str to str
-        See `attncourse.grading.calls.Calls`.
+        See `attncourse.grading.inside.calls.Calls`.
     limits : Limits, optional
         What one reply may hold.
 
@@ -85,24 +92,26 @@ class Sandbox:
         If the worker does not say hello: no learner code has run then.
     """
 
-    def __init__(self, walls: Walls, arrays: dict[str, str], limits: Limits | None = None) -> None:
-        self.walls = walls
+    def __init__(
+        self, isolation: Isolation, arrays: dict[str, str], limits: Limits | None = None
+    ) -> None:
+        self.isolation = isolation
         self.limits = limits or Limits()
         self.name = f"attncourse-{secrets.token_hex(8)}"
-        self.bare = walls.backend in ("none", "user")
+        self.bare = isolation.backend in ("none", "user")
         self.folder = Path(tempfile.mkdtemp(prefix="attncourse-")) if self.bare else None
         self.errors: IO[bytes] = tempfile.TemporaryFile()
         self.handle: int | None = None
         self.first_pid: int | None = None
-        self.said = ""
+        self.error_text = ""
         self.received = 0  # bytes of all replies so far
         try:
             self._start()
             order = {
                 "arrays": arrays,
-                "memory_bytes": walls.memory_bytes,
-                "cpu_seconds": walls.cpu_seconds,
-                "file_bytes": walls.file_bytes,
+                "memory_bytes": isolation.memory_bytes,
+                "cpu_seconds": isolation.cpu_seconds,
+                "file_bytes": isolation.file_bytes,
             }
             hello = self.ask(order, START_SECONDS)
             if hello.get("ok") is not True:
@@ -110,7 +119,7 @@ class Sandbox:
         except (Died, TimedOut, WireError, OSError) as error:
             self.kill()
             raise SandboxError(
-                f"the {walls.backend} worker did not start: {self.said or error}"
+                f"the {isolation.backend} worker did not start: {self.error_text or error}"
             ) from None
         except BaseException:
             self.kill()
@@ -121,13 +130,13 @@ class Sandbox:
     def _start(self) -> None:
         """Start the process."""
         if self.folder is not None:
-            lay_out(self.folder, self.walls)
-        words = command(self.walls, self.name, str(self.folder))
+            lay_out(self.folder, self.isolation)
+        words = command(self.isolation, self.name, str(self.folder))
         told, tell = os.pipe()
-        if self.walls.backend == "bwrap":
+        if self.isolation.backend == "bwrap":
             words[1:1] = ["--info-fd", str(tell)]
         environment = {**ENVIRONMENT, "HOME": str(self.folder)} if self.bare else dict(os.environ)
-        nobody = NOBODY if self.walls.backend == "user" else None
+        nobody = NOBODY if self.isolation.backend == "user" else None
         try:
             self.process = subprocess.Popen(
                 words,
@@ -135,7 +144,7 @@ class Sandbox:
                 stdout=subprocess.PIPE,
                 stderr=self.errors,
                 bufsize=0,
-                pass_fds=[tell] if self.walls.backend == "bwrap" else [],
+                pass_fds=[tell] if self.isolation.backend == "bwrap" else [],
                 start_new_session=True,
                 env=environment,
                 cwd=self.folder or "/",
@@ -146,19 +155,19 @@ class Sandbox:
         finally:
             os.close(tell)
         with os.fdopen(told) as source:
-            self._hold_first(source.read() if self.walls.backend == "bwrap" else "")
+            self._hold_first(source.read() if self.isolation.backend == "bwrap" else "")
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.to, self.out_of = self.process.stdin.fileno(), self.process.stdout.fileno()
         os.set_blocking(self.to, False)
         os.set_blocking(self.out_of, False)
 
-    def _hold_first(self, said: str) -> None:
+    def _hold_first(self, info: str) -> None:
         """Take a handle on the first process of the namespace."""
         if self.bare:
             self.first_pid = self.process.pid
-        elif said:
-            self.first_pid = int(json.loads(said)["child-pid"])
+        elif info:
+            self.first_pid = int(json.loads(info)["child-pid"])
             self.handle = os.pidfd_open(self.first_pid)
 
     def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -167,7 +176,7 @@ class Sandbox:
         Parameters
         ----------
         request : dict
-            See `attncourse.grading.worker`.
+            See `attncourse.grading.inside.worker`.
         seconds : float
             The worker is killed when they are over.
 
@@ -181,7 +190,7 @@ class Sandbox:
             The worker is dead after any of them.
         """
         if self.process.poll() is not None:
-            raise Died(self.how())
+            raise Died(self.exit_text())
         deadline = time.monotonic() + seconds
         token = secrets.token_hex(8)
         try:
@@ -212,7 +221,7 @@ class Sandbox:
             except BlockingIOError:
                 continue
             except BrokenPipeError:
-                raise Died(self.how()) from None
+                raise Died(self.exit_text()) from None
 
     def _read(self, count: int, deadline: float) -> bytes:
         """Read exactly `count` bytes, or run out of time."""
@@ -222,11 +231,11 @@ class Sandbox:
             with contextlib.suppress(BlockingIOError):
                 part = os.read(self.out_of, min(count - len(parts), 1 << 20))
                 if not part:
-                    raise Died(self.how())
+                    raise Died(self.exit_text())
                 parts += part
         return bytes(parts)
 
-    def how(self) -> str:
+    def exit_text(self) -> str:
         """Say how the worker ended."""
         try:
             code = self.process.wait(timeout=2)
@@ -237,9 +246,9 @@ class Sandbox:
             return f"it was ended by signal {number} ({signal.Signals(number).name})"
         return f"it left with exit status {code}"
 
-    def _worker_pid(self) -> int | None:
+    def worker_pid(self) -> int | None:
         """Return the pid, out here, of the process that runs learner code."""
-        if self.walls.backend != "bwrap":
+        if self.isolation.backend != "bwrap":
             return self.first_pid
         try:
             text = Path(f"/proc/{self.first_pid}/task/{self.first_pid}/children").read_text()
@@ -258,7 +267,7 @@ class Sandbox:
     def reset_peak(self) -> bool:
         """Make `peak_bytes` start again from now; return False if the kernel refuses."""
         try:
-            Path(f"/proc/{self._worker_pid()}/clear_refs").write_text("5")
+            Path(f"/proc/{self.worker_pid()}/clear_refs").write_text("5")
         except OSError:
             return False
         return True
@@ -266,7 +275,7 @@ class Sandbox:
     def _memory(self, row: str) -> int | None:
         """Return one row of what the kernel says about the worker, in bytes."""
         try:
-            text = Path(f"/proc/{self._worker_pid()}/status").read_text()
+            text = Path(f"/proc/{self.worker_pid()}/status").read_text()
         except OSError:
             return None
         rows = [line for line in text.splitlines() if line.startswith(row)]
@@ -285,7 +294,7 @@ class Sandbox:
             self.handle = None
         if not self.errors.closed:
             self.errors.seek(0)
-            self.said = self.errors.read(2000).decode("utf-8", "replace").strip()
+            self.error_text = self.errors.read(2000).decode("utf-8", "replace").strip()
             self.errors.close()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -295,8 +304,8 @@ class Sandbox:
         if self.handle is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.handle, signal.SIGKILL)
-        if self.walls.backend in ("docker", "podman") and process.poll() is None:
-            words = [self.walls.backend, "kill", self.name]
+        if self.isolation.backend in ("docker", "podman") and process.poll() is None:
+            words = [self.isolation.backend, "kill", self.name]
             subprocess.run(words, timeout=30, check=False, capture_output=True)
         if self.handle is None:
             with contextlib.suppress(ProcessLookupError):

@@ -110,12 +110,10 @@ def job_key(job: Job) -> str:
         "schema": SCHEMA,
         "student": job.student,
         "submission": hashlib.sha256(job.data).hexdigest(),
-        "exercise": _exercise_hash(str(Path(job.exercise).resolve())),
+        "exercise": _exercise_hash(str(Path(job.settings.exercise).resolve())),
         "grader": _grader_hash(),
         "environment": environment(),
-        "walls": asdict(job.walls),
-        "limits": [job.free_seconds, job.time_factor],
-        "seed": job.seed,
+        "settings": {**asdict(job.settings), "exercise": ""},  # its folder may move
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

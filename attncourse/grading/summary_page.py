@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.grading.page import Html, element, join, page
+from attncourse.grading.page import page
 from attncourse.grading.points import exact, shown
+from attncourse.notebook.markup import Html, element, join, table
 
 __all__ = ["item_rows", "summary"]
 
@@ -59,13 +60,6 @@ def _analysed(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "ran": len(pairs), "passed": int(pairs[:, 0].sum()), "discrimination": value}
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Html:
-    """Return a table."""
-    top = element("tr", *(element("th", cell) for cell in head))
-    body = [element("tr", *(element("td", cell) for cell in row)) for row in rows]
-    return element("table", top, *body)
-
-
 def _items(results: Sequence[dict[str, Any]]) -> Html:
     """Return the table of tests."""
     rows = []
@@ -75,7 +69,7 @@ def _items(results: Sequence[dict[str, Any]]) -> Html:
         kind = "hidden" if item["hidden"] else "public"
         name = item["test"].rpartition("::")[2]
         rows.append([item["question"], name, element("span", kind), element("span", share), value])
-    return _table(["question", "test", "kind", "passed", "discrimination"], rows)
+    return table(["question", "test", "kind", "passed", "discrimination"], rows)
 
 
 def _mistakes(results: Sequence[dict[str, Any]]) -> Html:
@@ -87,7 +81,7 @@ def _mistakes(results: Sequence[dict[str, Any]]) -> Html:
     if not counted:
         return Html("")
     rows = [[name, count] for name, count in counted.most_common()]
-    return join(element("h2", "Known mistakes"), _table(["mistake", "learners"], rows))
+    return join(element("h2", "Known mistakes"), table(["mistake", "learners"], rows))
 
 
 def _points(results: Sequence[dict[str, Any]]) -> str:
@@ -134,7 +128,7 @@ def summary(results: Sequence[dict[str, Any]], exercise: Any) -> str:
         element("p", _points(results)),
         element("p", ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))),
         element("h2", "To look at"),
-        _table(["student", "status", "why"], rows) if rows else element("p", "Nothing."),
+        table(["student", "status", "why"], rows) if rows else element("p", "Nothing."),
         element("h2", "Tests"),
         _items(ran) if ran else element("p", "No test ran."),
         _mistakes(ran),

@@ -48,7 +48,7 @@ for number in range(64):
 """
 CHANNEL = """
 import gc
-from attncourse.grading.worker import Channel
+from attncourse.grading.inside.worker import Channel
 channel = next(thing for thing in gc.get_objects() if isinstance(thing, Channel))
 """
 # It opens for writing whatever it finds, but truncates and deletes only what the test made: if the
@@ -190,7 +190,7 @@ EVIL_TEXT = (
     "&lt;b&gt; =HYPERLINK(1)"
 )
 PLAIN_PATCH = """
-import attncourse.grading.calls as calls, attncourse.grading.wire as wire, numpy as np
+import attncourse.grading.inside.calls as calls, attncourse.grading.inside.wire as wire, numpy as np
 class Always(np.ndarray):
     __eq__ = __ne__ = __lt__ = __le__ = lambda *a: True
     def __array_function__(self, *a, **k): return True

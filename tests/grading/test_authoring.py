@@ -321,7 +321,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(folder, tmp_path, capsys):
     file.write_text(dump(notebook))
     status, said = command(capsys, "check", str(file), "--exercise", str(folder))
     assert status == 0
-    assert "cell first: ZeroDivisionError" in said
+    assert "cell 2: ZeroDivisionError: division by zero (in <module>, line 2: 1 / 0)" in said
 
 
 @pytest.mark.parametrize(

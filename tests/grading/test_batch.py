@@ -18,7 +18,7 @@ import pytest
 from attncourse import cli
 from attncourse.grading import batch as batch_module
 from attncourse.grading import jobs as jobs_module
-from attncourse.grading.backends import SandboxError, Walls
+from attncourse.grading.backends import SandboxError
 from attncourse.grading.batch import Batch, Options
 from attncourse.grading.exercise import load
 from attncourse.grading.grade import Job, grade
@@ -26,6 +26,7 @@ from attncourse.grading.jobs import Outcome, job_from_text, job_to_text, local
 from attncourse.grading.late import when
 from attncourse.grading.reports import write_reports
 from attncourse.grading.roster import Learner
+from attncourse.grading.settings import Settings
 from attncourse.grading.store import Store, file_name, job_key, write_atomically
 
 pytestmark = pytest.mark.skipif(
@@ -39,12 +40,14 @@ def options(tmp_path, exercise, bwrap):
     """Return options for three submissions."""
     subs = {"ana": mini.answers(), "bob": mini.answers(mini.WRONG_SOFTMAX), "eva": b"not json"}
     mini.write_submissions(tmp_path / "subs", subs)
-    return Options(str(tmp_path / "subs"), str(exercise), str(tmp_path / "out"))
+    return Options(Settings(str(exercise)), str(tmp_path / "subs"), str(tmp_path / "out"))
 
 
 def ready(options, **changes):
-    """Return a batch."""
-    return Batch(replace(options, **changes), load(options.exercise))
+    """Return a batch; changes are of the options or of their settings."""
+    own = {name: changes.pop(name) for name in list(changes) if hasattr(options.settings, name)}
+    options = replace(options, settings=replace(options.settings, **own), **changes)
+    return Batch(options, load(options.settings.exercise))
 
 
 def points(results):
@@ -94,10 +97,18 @@ def test_a_second_run_does_nothing_and_a_change_only_what_it_must(options, tmp_p
 def test_the_key_changes_with_all_that_a_grade_depends_on(options, exercise):
     from attncourse.grading import store
 
-    job = Job("ana", b"x", str(exercise), Walls())
-    keys = {job_key(job), job_key(replace(job, data=b"y")), job_key(replace(job, seed=1))}
-    keys |= {job_key(replace(job, student="bob")), job_key(replace(job, walls=Walls("docker")))}
-    assert len(keys) == 5
+    job = Job("ana", b"x", Settings(str(exercise)))
+    changes = {
+        "seed": 1,
+        "backend": "docker",
+        "image": "x",
+        "time_factor": 2.0,
+        "free_seconds": 5.0,
+    }
+    jobs = [job, replace(job, data=b"y"), replace(job, student="bob")]
+    jobs += [replace(job, settings=replace(job.settings, **{k: v})) for k, v in changes.items()]
+    keys = set(map(job_key, jobs))
+    assert len(keys) == 8
     hidden = exercise / "tests/hidden/test_hidden.py"
     hidden.write_text(hidden.read_text() + "\n# changed\n")
     store._exercise_hash.cache_clear()
@@ -154,7 +165,7 @@ def test_an_error_of_ours_is_never_a_zero(options, exercise, text, word):
     assert ready(options, resume=True).run()["ana"]["status"] == "grader_error", "tried again"
 
 
-def test_walls_that_fall_are_our_error(options, monkeypatch):
+def test_a_sandbox_that_does_not_start_is_our_error(options, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     results = ready(options).run()
     assert points(results)["ana"] == (None, "grader_error")
@@ -232,7 +243,7 @@ def test_late_work_is_marked_and_costs_what_was_agreed(options, tmp_path):
 
 
 def test_a_job_process_that_dies_is_replaced(options, exercise, monkeypatch):
-    jobs = [Job(name, mini.answers(), str(exercise), Walls()) for name in "abc"]
+    jobs = [Job(name, mini.answers(), Settings(str(exercise))) for name in "abc"]
     give, killed = jobs_module._Process.give, []
 
     def give_and_kill(self, job, seconds):
@@ -249,7 +260,7 @@ def test_a_job_process_that_dies_is_replaced(options, exercise, monkeypatch):
 
 
 def test_a_job_process_that_hangs_is_replaced(exercise, monkeypatch):
-    jobs = [Job("a", mini.answers(), str(exercise), Walls())]
+    jobs = [Job("a", mini.answers(), Settings(str(exercise)))]
     give = jobs_module._Process.give
 
     def give_and_stop(self, job, seconds):
@@ -263,7 +274,7 @@ def test_a_job_process_that_hangs_is_replaced(exercise, monkeypatch):
 
 
 def test_a_job_comes_out_of_its_text_the_same():
-    job = Job("José ", bytes(range(256)), "/x", Walls("docker", memory_bytes=5), 3, 1.0, 2.0)
+    job = Job("José ", bytes(range(256)), Settings("/x", "docker", "image", 3, 1.5, 2.0))
     assert job_from_text(job_to_text(job)) == job
 
 
@@ -350,7 +361,7 @@ def test_the_secret_seed_reaches_the_tests(exercise, bwrap):
     cheat = "def attention(query, key, value):\n    raise ValueError(str(float(query[0, 0])))"
     said = []
     for seed in (1, 2, 1):
-        job = Job("a", mini.answers(attention=cheat), str(exercise), Walls(), seed)
+        job = Job("a", mini.answers(attention=cheat), Settings(str(exercise), seed=seed))
         said.append(grade(job)["questions"][1]["tests"][-1]["message"])
     assert said[0] == said[2] != said[1]
 
@@ -402,9 +413,9 @@ def test_what_a_cluster_cannot_do_is_an_error_not_a_zero(options, monkeypatch):
     assert points(ready(options).run())["ana"] == (None, "grader_error")
 
 
-def test_walls_that_do_not_stand_have_a_status_of_their_own(exercise, tmp_path, monkeypatch):
+def test_a_sandbox_that_does_not_start_has_a_status_of_their_own(exercise, tmp_path, monkeypatch):
     def fallen(*_, **__):
-        raise SandboxError("no walls today")
+        raise SandboxError("no isolation today")
 
     (tmp_path / "nb.ipynb").write_bytes(mini.answers())
     monkeypatch.setattr("attncourse.grading.sandbox.Sandbox._start", fallen)

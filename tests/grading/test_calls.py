@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.calls import Calls, failure
-from attncourse.grading.wire import StudentError
+from attncourse.grading.inside.calls import Calls, failure
+from attncourse.grading.inside.wire import StudentError
 
 
 class Cache:

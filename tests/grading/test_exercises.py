@@ -22,7 +22,7 @@ from attncourse.grading.lint import lint
 from attncourse.grading.mistakes import nearest, read_answers
 from attncourse.grading.plugin import TestResult
 from attncourse.grading.proof import kills, kills_page, prove
-from attncourse.grading.trace import Asked
+from attncourse.grading.student import Asked
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = sorted(file.parent for file in ROOT.glob("exercises/*/source.ipynb"))
@@ -168,9 +168,9 @@ def test_a_stub_that_passes_is_found(copied):
 def test_large_arguments_are_not_replayed():
     """In the grader a test may hand on what the learner gave: a mistake is not run on that."""
     spec, huge = load(FOLDERS[0]), np.ones((60_000, 1))
-    small = Asked("call", ("softmax", (np.ones((2, 2)),), {}), np.full((2, 2), 0.25), failed=False)
-    large = Asked("call", ("softmax", (huge,), {}), huge / 60_000, failed=False)
+    ask = {"do": "call", "name": "softmax", "kwargs": {}}
+    small = Asked({**ask, "args": (np.ones((2, 2)),)}, np.full((2, 2), 0.25), failed=False)
+    large = Asked({**ask, "args": (huge,)}, huge / 60_000, failed=False)
     for trace, names in (([small], {"One sum for the whole matrix"}), ([large], set())):
         row = TestResult("t", "q2", 1, "failed", "", [], trace=trace)
         assert {m.name for m in nearest(spec, [row]).values()} == names
-        assert row.mistake == "".join(names)

@@ -9,8 +9,8 @@ import pytest
 from attncourse import cli
 from attncourse.grading.backends import BACKENDS
 from attncourse.grading.feedback_page import WORDS
+from attncourse.grading.inside.worker import OUTPUT_CHARS
 from attncourse.grading.submissions import MAX_BYTES
-from attncourse.grading.worker import OUTPUT_CHARS
 
 GUIDE = (Path(__file__).resolve().parents[2] / "book/instructor_guide.md").read_text(
     encoding="utf-8"

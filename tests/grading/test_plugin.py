@@ -9,10 +9,10 @@ import pytest
 
 from attncourse.grading.compare import close
 from attncourse.grading.exercise import ExerciseError
-from attncourse.grading.local import LocalStudent
+from attncourse.grading.local import LocalTransport
+from attncourse.grading.mistakes import same
 from attncourse.grading.plugin import run
 from attncourse.grading.points import exact
-from attncourse.grading.trace import same
 
 HEAD = "import numpy as np\nimport pytest\n"
 MARK = '@pytest.mark.question("{q}")\n@pytest.mark.points({p})\n@pytest.mark.hint("one", "two")\n'
@@ -28,12 +28,12 @@ def write(folder, body, *, question="q1", points="1", name="test_some.py", mark=
 
 def one(folder, body, **names):
     """Run one test and return its result."""
-    return run(write(folder, body), LocalStudent(names))[0]
+    return run(write(folder, body), LocalTransport(names))[0]
 
 
 def test_a_passed_test_carries_what_its_markers_say(tmp_path):
     folder = write(tmp_path, '"""Two is two."""; assert student.two() == 2', points='"0.1"')
-    (row,) = run(folder, LocalStudent({"two": lambda: 2}))
+    (row,) = run(folder, LocalTransport({"two": lambda: 2}))
     assert (row.outcome, row.question, row.title) == ("passed", "q1", "Two is two")
     assert exact(row.points) == Fraction(1, 10)
     assert row.hints == ["one", "two"]
@@ -59,17 +59,27 @@ def test_whose_fault_a_failure_is(tmp_path, body, outcome, said):
 
 def test_an_unknown_fixture_is_the_tests_fault(tmp_path):
     (tmp_path / "test_some.py").write_text("def test_it(student, nothing):\n    student.f()\n")
-    assert run(tmp_path, LocalStudent({}))[0].outcome == "error"
+    assert run(tmp_path, LocalTransport({}))[0].outcome == "error"
 
 
 def test_a_transport_that_fails_is_nobodys_zero(tmp_path):
-    class Student(LocalStudent):
-        def measure(self, name, *args, **kwargs):
-            raise RuntimeError("cannot be measured")
+    class Broken(LocalTransport):
+        def ask(self, request):
+            if request["do"] == "measure":
+                raise RuntimeError("cannot be measured")
+            return super().ask(request)
 
     folder = write(tmp_path, "student.f(); student.measure('f')")
-    (row,) = run(folder, Student({"f": lambda: 1}))
+    (row,) = run(folder, Broken({"f": lambda: 1}))
     assert (row.outcome, "cannot be measured" in row.message) == ("error", True)
+
+
+def test_a_test_that_asks_nothing_has_no_earlier_tests_trace(tmp_path):
+    """Its own error would pass for the learner's otherwise."""
+    text = "def test_a(student):\n    student.f()\n\n\ndef test_b():\n    1 / 0\n"
+    (tmp_path / "test_some.py").write_text(text)
+    rows = run(tmp_path, LocalTransport({"f": lambda: 1}))
+    assert [row.outcome for row in rows] == ["passed", "error"]
 
 
 def test_a_message_is_cut(tmp_path):
@@ -85,26 +95,26 @@ def test_assertions_are_not_rewritten(tmp_path):
 def test_a_file_that_cannot_be_imported_is_an_error(tmp_path, text):
     (tmp_path / "test_some.py").write_text(text)
     with pytest.raises(ExerciseError, match="cannot be imported"):
-        run(tmp_path, LocalStudent({}))
+        run(tmp_path, LocalTransport({}))
 
 
 def test_a_folder_without_tests_is_an_error(tmp_path):
     with pytest.raises(ExerciseError, match="pytest found 0 tests"):
-        run(tmp_path, LocalStudent({}))
+        run(tmp_path, LocalTransport({}))
 
 
 def test_only_selected_questions_run(tmp_path):
     write(tmp_path, "pass", question="q1")
     write(tmp_path, "pass", question="q2", name="test_other.py")
-    rows = run(tmp_path, LocalStudent({}), select={"q2"})
+    rows = run(tmp_path, LocalTransport({}), select={"q2"})
     assert [row.question for row in rows] == ["q2"]
-    assert len(run(tmp_path, LocalStudent({}))) == 2
+    assert len(run(tmp_path, LocalTransport({}))) == 2
 
 
 def test_the_seed_reaches_the_tests(tmp_path):
     folder = write(tmp_path, "assert False, repr(float(rng.normal()))")
     first, second, third = (
-        run(folder, LocalStudent({}), seed=seed)[0].message for seed in (1, 1, 2)
+        run(folder, LocalTransport({}), seed=seed)[0].message for seed in (1, 1, 2)
     )
     assert first == second != third
 
@@ -138,7 +148,7 @@ def test_parametrized_tests_are_told_apart(tmp_path):
     text = MARK.format(q="q1", p=1) + '@pytest.mark.parametrize("size", [1, 2])\n'
     text += "def test_it(student, size):\n    assert student.f() == size\n"
     (tmp_path / "test_some.py").write_text(HEAD + text)
-    rows = run(tmp_path, LocalStudent({"f": lambda: 2}))
+    rows = run(tmp_path, LocalTransport({"f": lambda: 2}))
     assert [(row.nodeid[-3:], row.outcome) for row in rows] == [
         ("[1]", "failed"),
         ("[2]", "passed"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncourse.grading.wire import (
+from attncourse.grading.inside.wire import (
     DTYPES,
     FRAME,
     MAGIC,

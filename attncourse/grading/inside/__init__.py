@@ -1,5 +1,7 @@
-"""What learner code sees of this package while it is graded: the sandbox mounts these files.
+"""What runs in the sandbox: these files are all that is shown there of the package.
 
-`package.py` stands there for `attncourse/__init__.py`, `grading.py` for
-`attncourse/grading/__init__.py`. The real package holds answers, so it stays outside.
+`worker` serves the grader, `shell` runs cells, `calls` answers calls, `wire` is the format between
+the two sides, and `confine` gives up what learner code must never have. They import NumPy, IPython
+and each other only. Of `stand_ins`, `package.py` is shown as `attncourse/__init__.py` and
+`grading.py` as `attncourse/grading/__init__.py`: the real ones lead to answers and stay outside.
 """

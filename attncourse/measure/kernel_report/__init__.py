@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
+from attncourse._needs import need
 from attncourse.kernels.blocks import ARCHS, WIDTHS, fits
 
 __all__ = [
@@ -230,6 +231,7 @@ def render(result: dict[str, Any]) -> str:
 
 def _run(arguments: Any) -> int:
     """Print the table as it is made; 1 when a variant does not fit its chip."""
+    need("torch", "triton")
     wanted = variants(
         arguments.arch, arguments.kernel, arguments.width, arguments.dtype, arguments.features
     )

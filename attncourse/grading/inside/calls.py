@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.grading.wire import StudentError, plain
+from attncourse.grading.inside.wire import StudentError, plain
 
 __all__ = ["Calls", "failure"]
 
 TEXT_LIMIT = 600
+_KINDS = ("call", "new", "method", "attribute", "grad", "measure")
 
 
 def failure(error: BaseException) -> StudentError:
@@ -48,6 +49,29 @@ class Calls:
         self.namespace = namespace
         self.arrays = dict(arrays or {})
         self.objects: list[tuple[Any, str]] = []
+
+    def answer(self, request: Mapping[str, Any]) -> Any:
+        """Answer one request.
+
+        Parameters
+        ----------
+        request : mapping
+            `do` names one of the methods below; the rest are its arguments, by name.
+
+        Returns
+        -------
+        object
+            Plain, see `attncourse.grading.inside.wire.plain`.
+
+        Raises
+        ------
+        StudentError
+            If the learner's code fails.
+        """
+        if request["do"] not in _KINDS:
+            raise ValueError(f"do must be one of {', '.join(_KINDS)}, got {request['do']!r}")
+        given = {key: value for key, value in request.items() if key not in ("do", "id")}
+        return getattr(self, request["do"])(**given)
 
     def call(
         self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

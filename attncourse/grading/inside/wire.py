@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ class StudentError(Exception):
     """Learner code failed: its message is text only, never one of the learner's objects."""
 
 
+@dataclass(frozen=True)
 class Limits:
     """What one message may hold.
 
@@ -64,17 +66,10 @@ class Limits:
         Size of one integer: longer ones take quadratic time to print.
     """
 
-    def __init__(
-        self,
-        frame_bytes: int = 16 << 20,
-        nodes: int = 100_000,
-        depth: int = 16,
-        int_bytes: int = 64,
-    ) -> None:
-        self.frame_bytes = frame_bytes
-        self.nodes = nodes
-        self.depth = depth
-        self.int_bytes = int_bytes
+    frame_bytes: int = 16 << 20
+    nodes: int = 100_000
+    depth: int = 16
+    int_bytes: int = 64
 
 
 def plain(value: Any, depth: int = 16) -> Any:

@@ -11,9 +11,10 @@ import os
 import sys
 from typing import Any
 
-from attncourse.grading.calls import Calls, failure
-from attncourse.grading.confine import confine
-from attncourse.grading.wire import FRAME, Limits, StudentError, decode, frame, frame_size
+from attncourse.grading.inside.calls import Calls, failure
+from attncourse.grading.inside.confine import confine
+from attncourse.grading.inside.shell import make_shell
+from attncourse.grading.inside.wire import FRAME, Limits, StudentError, decode, frame, frame_size
 
 __all__ = ["main"]
 
@@ -71,29 +72,6 @@ class Channel:
         self.replies.flush()
 
 
-def make_shell() -> Any:
-    """Make an IPython shell that starts no thread, keeps no history and runs no program."""
-    from IPython.core.interactiveshell import InteractiveShell
-    from traitlets.config import Config
-
-    settings = Config()
-    settings.HistoryManager.enabled = False
-    settings.InteractiveShell.colors = "nocolor"
-    settings.InteractiveShell.cache_size = 0
-    shell: Any = InteractiveShell.instance(config=settings)
-
-    def quiet(*_: Any, **__: Any) -> None:
-        """Do nothing: there is nobody to show it to."""
-
-    for name in ("showtraceback", "showsyntaxerror", "showindentationerror", "system"):
-        setattr(shell, name, quiet)
-    shell.getoutput = lambda *_, **__: []
-    shell.enable_matplotlib = shell.enable_gui = quiet
-    for name in ("pip", "conda", "mamba", "uv", "matplotlib", "load_ext", "autoreload"):
-        shell.register_magic_function(quiet, "line", name)
-    return shell
-
-
 class Worker:
     """Run cells and answer calls.
 
@@ -113,8 +91,8 @@ class Worker:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what one request asks; whatever goes wrong is an answer too."""
         try:
-            value = self.run_cell(request) if request["do"] == "cell" else self.run_call(request)
-            return {"id": request["id"], "ok": True, "value": value}
+            run = self.run_cell if request["do"] == "cell" else self.calls.answer
+            return {"id": request["id"], "ok": True, "value": run(request)}
         except StudentError as error:
             kind = "memory" if isinstance(error.__cause__, MemoryError) else "error"
             return {"id": request["id"], "ok": False, "text": str(error), "kind": kind}
@@ -126,20 +104,6 @@ class Worker:
         text = "" if error is None else str(failure(error))
         memory = isinstance(error, MemoryError)
         return {"error": text, "output": self.output.take(), "memory": memory}
-
-    def run_call(self, request: dict[str, Any]) -> Any:
-        """Answer a call."""
-        do, name = request["do"], request["name"]
-        args, kwargs = request["args"], request["kwargs"]
-        if do == "call":
-            return self.calls.call(name, args, kwargs)
-        if do == "new":
-            return self.calls.new(name, args, kwargs)
-        if do == "method":
-            return self.calls.method(request["handle"], name, args, kwargs)
-        if do == "attribute":
-            return self.calls.attribute(request["handle"], name)
-        return self.calls.grad(name, request["wrt"], kwargs, request["cotangent"])
 
 
 def start(order: dict[str, Any]) -> tuple[Worker, bool]:

@@ -43,7 +43,7 @@ STEPS = 24
 
 def text_of(tokenizer: Any, ids: list[int]) -> list[str]:
     """Return the text of each token, special ones included."""
-    return [tokenizer.vocab[number] for number in ids]
+    return tokenizer.tokens(ids)
 
 
 @torch.no_grad()

@@ -129,15 +129,31 @@ def read_json(path: Path) -> dict[str, Any]:
     ValueError
         When it is not JSON, or no object.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path.name} in {path.parent}")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as problem:
+        found = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as problem:
         raise ValueError(damaged(path, problem)) from problem
     if not isinstance(found, dict):
         raise ValueError(f"{path} must hold a JSON object, got {type(found).__name__}")
     return found
+
+
+def read_text(path: Path) -> str:
+    """Read a file of UTF-8, with or without the mark that Windows puts in front.
+
+    Raises
+    ------
+    FileNotFoundError
+        When it is not there.
+    ValueError
+        When it is no UTF-8.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path.name} in {path.parent}")
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise ValueError(damaged(path, problem)) from problem
 
 
 def check_no_pickle(path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 WEIGHTS = ["*.safetensors", "*.safetensors.index.json"]
 TEXTS = ["config.json", "tokenizer*.json", "vocab.*", "merges.txt", "preprocessor_config.json"]
+TEXTS += ["special_tokens_map.json", "added_tokens.json"]
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 

@@ -1,6 +1,5 @@
 """Trained weights in our models: transformers' numbers, from disk and from installed packages."""
 
-import json
 import os
 import warnings
 
@@ -15,7 +14,6 @@ from model_parity import SIZES, assert_same, configuration, oracle, smollm2_orac
 from attncourse import layers, pretrained  # noqa: E402
 from attncourse.models.generate import generate  # noqa: E402
 from attncourse.pretrained.loading import locate  # noqa: E402
-from attncourse.pretrained.pictures import PictureReader  # noqa: E402
 
 IDS = torch.randint(0, 61, (2, 9), generator=torch.Generator().manual_seed(1))
 SENTENCE = "The movie was not bad, it was actually great."
@@ -151,34 +149,6 @@ def test_vision_models_from_disk(tmp_path, kind):
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-5)
     for got, wanted in zip(states[:-1], out.hidden_states[:-1], strict=True):
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("crop", [False, True], ids=["resize", "resize-and-crop"])
-def test_pictures_are_read_as_transformers_reads_them(tmp_path, crop):
-    transformers = pytest.importorskip("transformers")
-    for wrong in ([2], "2", 7):
-        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"resample": wrong}))
-        with pytest.raises(NotImplementedError, match="resamples with number"):
-            PictureReader.from_folder(tmp_path, 24)
-    settings = {"size": {"height": 32, "width": 32}, "resample": 3 if crop else 2}
-    settings |= {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.3, 0.4]}
-    settings |= {"do_center_crop": crop, "crop_size": {"height": 24, "width": 24}}
-    kind = transformers.DeiTImageProcessor if crop else transformers.ViTImageProcessor
-    theirs = kind(**settings)
-    theirs.save_pretrained(tmp_path)
-    reader = PictureReader.from_folder(tmp_path, 24 if crop else 32)
-    rng = np.random.default_rng(0)
-    smooth = np.kron(rng.integers(0, 256, (6, 8, 3)), np.ones((16, 16, 1))).astype(np.uint8)
-    expected = theirs(smooth, return_tensors="pt")["pixel_values"]
-    got = reader.encode(smooth)
-    assert got.shape == expected.shape
-    # transformers rounds to whole grey levels after resizing; a level is 1/255 before dividing.
-    torch.testing.assert_close(got, expected, rtol=0, atol=1.1 / 255 / 0.2)
-
-
-def test_a_picture_that_is_none_is_named():
-    with pytest.raises(ValueError, match=r"uint8 of shape \(height, width, 3\), got float64"):
-        PictureReader(8).encode(np.zeros((4, 4, 3)))
 
 
 @pytest.fixture(scope="module")

@@ -93,7 +93,8 @@ def load(
     if found.vocabulary:
         return model, tokenizers.from_gguf(found.vocabulary)
     if isinstance(model, ViT):
-        return model, PictureReader.from_folder(found.folder, model.config.image_size)
+        sizes = model.config.image_size, model.config.channels
+        return model, PictureReader.from_folder(found.folder, *sizes)
     return model, tokenizers.from_folder(found.family, found.folder)
 
 

@@ -100,6 +100,45 @@ def test_a_pickle_is_known_by_its_name_alone(folder, name):
     assert not (folder / "trapped").exists()
 
 
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        "_orig_mod.{}".format,
+        "module.{}".format,
+        "module._orig_mod.{}".format,
+        "_orig_mod.module.transformer.{}".format,
+        "_fsdp_wrapped_module.{}".format,
+        lambda name: (
+            name.replace("h.0.", "h.0._checkpoint_wrapped_module.attn.").replace(
+                "attn.attn.", "attn."
+            )
+            if ".attn." in name
+            else name.replace("h.0.", "h.0._orig_mod.")
+        ),
+    ],
+    ids=["compiled", "parallel", "both", "inside out", "sharded", "part by part"],
+)
+def test_names_from_a_wrapped_model_are_read(folder, wrap):
+    expected = load(folder)[0](torch.tensor([[1, 2, 3]]))
+    tensors = files.read_safetensors(folder / "model.safetensors")
+    save_file(
+        {wrap(name): tensor for name, tensor in tensors.items()}, folder / "model.safetensors"
+    )
+    assert torch.equal(load(folder)[0](torch.tensor([[1, 2, 3]])), expected)
+    one = {"_orig_mod.wte.weight": tensors["wte.weight"], "wte.weight": tensors["wte.weight"]}
+    with pytest.raises(ValueError, match=r"holds tensor 'wte\.weight' twice, once as 'wte"):
+        files.unwrapped(one)
+
+
+def test_a_mark_in_front_of_the_configuration_is_no_damage(folder):
+    path = folder / "config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    load(folder)
+    path.write_bytes(b"\xff\xfe" + path.read_text(encoding="utf-8-sig").encode("utf-16-le"))
+    with pytest.raises(ValueError, match=r"config\.json .* is cut short or damaged"):
+        load(folder)
+
+
 def test_layers_that_no_file_has_are_refused_at_once(folder):
     (folder / "config.json").write_text(json.dumps({**tiny_gpt2.SETTINGS, "n_layer": 10**9}))
     with pytest.raises(ValueError, match="must give 'n_layer', 1 to 10,000, got 1000000000"):

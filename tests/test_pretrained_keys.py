@@ -94,6 +94,11 @@ def test_what_does_not_fit_is_named(changes, message):
         fill(PLAN, tensors(**changes))
 
 
+def test_what_lacks_and_what_is_there_instead_are_both_named():
+    with pytest.raises(ValueError, match=r"lacks tensor 'both.bias', .* it holds tensor 'net.both"):
+        fill(PLAN, tensors(**{"both.bias": None, "net.both.bias": torch.ones(4)}))
+
+
 @pytest.mark.parametrize("twice", ["both.weight", "model.both.weight", "both.gamma"])
 def test_two_names_for_one_tensor_are_refused(twice):
     with pytest.raises(ValueError, match=r"holds tensor 'both\.weight' twice"):

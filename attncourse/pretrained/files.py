@@ -16,6 +16,10 @@ from torch import Tensor
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".model_state")
 INDEX = "model.safetensors.index.json"
+# What torch.compile, FSDP and checkpointing put into names wherever they wrap a part of a model,
+# and what data parallel training puts in front of all of them.
+WRAPPERS = ("_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+FRONT = "module."
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ def read_folder(folder: Path) -> Checkpoint:
     tensors: dict[str, Tensor] = {}
     for path in weight_files(folder):
         tensors |= read_safetensors(path)
-    return Checkpoint(family, settings, tensors, {}, folder)
+    return Checkpoint(family, settings, unwrapped(tensors), {}, folder)
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -117,6 +121,37 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as problem:
         raise ValueError(damaged(path, problem)) from problem
+
+
+def unwrapped(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Take away what a wrapper around a model has put into the names of its tensors.
+
+    Parameters
+    ----------
+    tensors : mapping of str to Tensor
+        Those of a file.
+
+    Raises
+    ------
+    ValueError
+        When two of them have one name then.
+
+    Examples
+    --------
+    >>> list(unwrapped({"module._orig_mod.h.0.weight": Tensor(), "module.wte": Tensor()}))
+    ['h.0.weight', 'wte']
+    """
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        plain = name
+        for wrapper in WRAPPERS:
+            plain = plain.replace(wrapper, "")
+        if plain in found:
+            raise ValueError(f"the file holds tensor {plain!r} twice, once as {name!r}")
+        found[plain] = tensor
+    while found and all(name.startswith(FRONT) for name in found):
+        found = {name.removeprefix(FRONT): tensor for name, tensor in found.items()}
+    return found
 
 
 def read_json(path: Path) -> dict[str, Any]:

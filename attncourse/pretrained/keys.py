@@ -145,13 +145,14 @@ def _check_names(plan: Plan, found: Mapping[str, Tensor]) -> None:
     parts = {part for names in plan.flattened.values() for part in names}
     wanted = (set(plan.keys) - set(plan.flattened)) | parts
     missing = sorted(wanted - set(found))
-    if missing:
-        raise ValueError(f"the file lacks {_some(missing)}, which the model needs")
     rest = [
         name
         for name in sorted(set(found) - wanted - set(plan.copies))
         if not any(re.fullmatch(pattern, name) for pattern in plan.unused)
     ]
+    if missing:
+        instead = f"; it holds {_some(rest)}, which the model has no place for" if rest else ""
+        raise ValueError(f"the file lacks {_some(missing)}, which the model needs{instead}")
     if rest:
         raise ValueError(f"the file holds {_some(rest)}, which the model has no place for")
     for copy, original in plan.copies.items():

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from attncourse.text.special_tokens import check_text
 from attncourse.pretrained import tokenizer_files
 from attncourse.pretrained.tokenizer_settings import Settings
+from attncourse.text.special_tokens import check_text
 
 SOURCES: dict[str, tuple[tuple[str, ...], Callable[[Path], Any]]] = {  # the first that is there
     "tokenizer.json": (("bert", "distilbert", "gpt2", "llama"), tokenizer_files.described),

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attncourse.text.bpe import NUM_BYTES, _PairTable, learn_merges, merge_all, merge_pair, pieces
+from attncourse.text.bpe import (
+    NUM_BYTES,
+    _PairTable,
+    learn_merges,
+    learn_merges_naively,
+    merge_all,
+    merge_pair,
+    pieces,
+)
 
 # Sennrich et al.'s toy text: low x5, lower x2, newest x6, widest x3.
 TOY = " low" * 5 + " lower" * 2 + " newest" * 6 + " widest" * 3
@@ -50,6 +58,19 @@ def test_merge_pair_goes_left_to_right(ids, expected):
 @given(st.text())
 def test_pieces_join_to_the_text(text):
     assert "".join(pieces(text)) == text
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab é'1", max_size=80), st.integers(0, 20))
+def test_the_naive_learner_learns_the_same_merges(text, num_merges):
+    assert learn_merges_naively(text, num_merges) == learn_merges(text, num_merges)
+
+
+@pytest.mark.parametrize("text", [TOY, "the cat sat on the mat. " * 9 + "naïve 注意 " * 5])
+def test_the_naive_learner_learns_the_same_long_list(text):
+    naive = learn_merges_naively(text, 60)
+    assert naive == learn_merges(text, 60)
+    assert len(naive) > 10
 
 
 @settings(deadline=None)

@@ -1,5 +1,7 @@
 """Encoding loses nothing; special tokens, padding and bad input behave as documented."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,8 +78,10 @@ def test_vocabulary_has_the_size_asked_for():
 def test_bad_input_is_named():
     with pytest.raises(TypeError, match="text must be a str, got bytes"):
         TOKENIZER.encode(b"the")
-    with pytest.raises(UnicodeEncodeError):
-        TOKENIZER.encode("\ud800")
+    for text, place in (("\ud800", 0), ("the \udfff", 4), ("\ud83d \ude00", 0)):
+        for read in (TOKENIZER.encode, partial(train_bpe, vocab_size=300)):
+            with pytest.raises(ValueError, match=f"got half a character, .* at position {place}"):
+                read(text)
     with pytest.raises(ValueError, match=f"id {len(TOKENIZER)} is outside"):
         TOKENIZER.decode([0, len(TOKENIZER)])
     with pytest.raises(ValueError, match="id -1 is outside"):

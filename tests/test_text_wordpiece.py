@@ -150,3 +150,19 @@ def test_bad_input_is_named():
         pieces.encode(b"a")
     with pytest.raises(TypeError, match="text must be a str, got list"):
         pieces.tokens(["a"], allow_special=True)
+
+
+def test_half_a_character_is_refused_and_not_dropped():
+    pieces = WordPiece(VOCAB)
+    for read in (basic_words, pieces.tokens, pieces.encode):
+        with pytest.raises(ValueError, match=r"got half a character, '\\ud83d', at position 4"):
+            read("the \ud83d")
+
+
+def test_a_word_is_spelt_once(monkeypatch):
+    pieces, asked = WordPiece(VOCAB), []
+    spell = WordPiece._spell
+    monkeypatch.setattr(WordPiece, "_spell", lambda self, w: asked.append(w) or spell(self, w))
+    assert pieces.tokens("hello world hello") == ["hello", "world", "hello"]
+    assert pieces.tokens("HELLO") == ["hello"]
+    assert sorted(asked) == ["hello", "world"]

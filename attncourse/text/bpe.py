@@ -1,8 +1,9 @@
 """Learn byte-pair merges: which neighbours deserve a symbol of their own.
 
 The one idea: count every pair of neighbouring symbols, give the most frequent pair a new symbol,
-and count again. Pairs are counted over distinct pieces of text, each weighted by how often it
-occurs, and after a merge only the pieces that held the pair are counted anew. Using the merges,
+and count again: that is `learn_merges_naively`. `learn_merges` gives the same merges sooner: pairs
+are counted over distinct pieces of text, each weighted by how often it occurs, and after a merge
+only the pieces that held the pair are counted anew. Using the merges,
 to encode and to decode, is in `attncourse.text`.
 """
 
@@ -13,6 +14,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+
+from attncourse.text.special_tokens import check_text
 
 Pair = tuple[int, int]
 
@@ -31,7 +34,7 @@ def pieces(text: str) -> list[str]:
     Parameters
     ----------
     text : str
-        Any text.
+        Any text that UTF-8 can write.
 
     Returns
     -------
@@ -43,6 +46,7 @@ def pieces(text: str) -> list[str]:
     >>> pieces("the key's value, 42 times")
     ['the', ' key', "'s", ' value', ',', ' 42', ' times']
     """
+    check_text(text)
     return PIECE.findall(text)
 
 
@@ -131,6 +135,36 @@ def _pair_at(symbols: list[int], after: list[int], place: int) -> Pair:
     if place < 0 or after[place] == len(symbols):
         return (_GONE, _GONE)
     return (symbols[place], symbols[after[place]])
+
+
+def learn_merges_naively(text: str, num_merges: int) -> list[Pair]:
+    """Learn merges as the algorithm reads: count all pairs, merge the most frequent, repeat.
+
+    Parameters
+    ----------
+    text, num_merges
+        As in `learn_merges`, which gives the same merges and counts less.
+
+    Returns
+    -------
+    list of pairs of int
+
+    Examples
+    --------
+    >>> learn_merges_naively("aaab aaab", 2)
+    [(97, 97), (97, 98)]
+    """
+    words = [list(piece.encode()) for piece in pieces(text)]
+    merges: list[Pair] = []
+    while len(merges) < num_merges:
+        counts = Counter(pair for word in words for pair in pairwise(word))
+        most = max(counts.values(), default=0)
+        if most < 2:
+            break
+        best = min(pair for pair in counts if counts[pair] == most)
+        words = [merge_pair(word, best, NUM_BYTES + len(merges)) for word in words]
+        merges.append(best)
+    return merges
 
 
 def learn_merges(text: str, num_merges: int) -> list[Pair]:

@@ -9,12 +9,12 @@ fits nowhere is ``[UNK]``, and that loses it. Learning such a vocabulary is in
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from attncourse.text.special_tokens import split_special
+from attncourse.text.special_tokens import check_text, split_special
 
 PREFIX = "##"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -39,7 +39,7 @@ def basic_words(text: str, *, lower: bool = True) -> list[str]:
     Parameters
     ----------
     text : str
-        Any text.
+        Any text that UTF-8 can write.
     lower : bool, default True
         Write everything in lower case and without accents, as BERT's "uncased" models do.
 
@@ -63,21 +63,31 @@ def basic_words(text: str, *, lower: bool = True) -> list[str]:
     >>> basic_words("Naïve?  It's 注意!")
     ['naive', '?', 'it', "'", 's', '注', '意', '!']
     """
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a str, got {type(text).__name__}")
-    text = "".join(_cleaned(char) for char in text)
+    check_text(text)
+    text = text.translate(_CLEANED)
     if lower:
         # Character by character, as the reference does: a Σ at the end of a word is an ordinary σ.
-        text = unicodedata.normalize("NFD", "".join(char.lower() for char in text))
-        text = "".join(char for char in text if unicodedata.category(char) != "Mn")
-    return "".join(f" {char} " if _is_punctuation(char) else char for char in text).split()
+        text = unicodedata.normalize("NFD", text.translate(_LOWER)).translate(_WITHOUT_MARKS)
+    return text.translate(_APART).split()
+
+
+class _Remembered(dict[int, str]):
+    """What stands for each character: a rule, asked once for every character that occurs."""
+
+    def __init__(self, rule: Callable[[str], str]) -> None:
+        super().__init__()
+        self.rule = rule
+
+    def __missing__(self, code: int) -> str:
+        self[code] = self.rule(chr(code))
+        return self[code]
 
 
 def _cleaned(char: str) -> str:
     """Return what stands for one character: itself, a space, or nothing."""
     if char in " \t\n\r" or unicodedata.category(char) == "Zs":
         return " "
-    if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs"):
+    if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf", "Co"):
         return ""
     code = ord(char)
     return f" {char} " if any(first <= code <= last for first, last in CJK) else char
@@ -87,6 +97,11 @@ def _is_punctuation(char: str) -> bool:
     # BERT counts every ASCII sign, such as $ and ^, which Unicode calls symbols.
     ascii_sign = "!" <= char <= "~" and not char.isalnum()
     return ascii_sign or unicodedata.category(char).startswith("P")
+
+
+_CLEANED, _LOWER = _Remembered(_cleaned), _Remembered(str.lower)
+_WITHOUT_MARKS = _Remembered(lambda char: "" if unicodedata.category(char) == "Mn" else char)
+_APART = _Remembered(lambda char: f" {char} " if _is_punctuation(char) else char)
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,7 @@ class WordPiece:
     max_word: int = 100
     _ids: dict[str, int] = field(init=False, repr=False, compare=False)
     _longest: int = field(init=False, repr=False, compare=False)
+    _spelt: dict[str, list[str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         vocab: Sequence[str] = tuple(self.vocab)
@@ -144,6 +160,7 @@ class WordPiece:
         object.__setattr__(self, "special_tokens", tuple(special))
         object.__setattr__(self, "_ids", ids)
         object.__setattr__(self, "_longest", max(map(len, vocab)))
+        object.__setattr__(self, "_spelt", {})
 
     @classmethod
     def from_file(cls, path: str | Path, *, lower: bool = True) -> Self:
@@ -187,7 +204,9 @@ class WordPiece:
 
     def _plain_tokens(self, text: str) -> list[str]:
         words = basic_words(text, lower=self.lower)
-        return [token for word in words for token in self._spell(word)]
+        for word in set(words) - self._spelt.keys():
+            self._spelt[word] = self._spell(word)
+        return [token for word in words for token in self._spelt[word]]
 
     def _spell(self, word: str) -> list[str]:
         """Take the longest token that fits, again and again; give up on the whole word if none."""

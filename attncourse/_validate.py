@@ -132,10 +132,9 @@ def mask(attn_mask: Any, scores_shape: tuple[int, ...]) -> None:
             f"got {attn_mask.dtype}"
         )
     shape = tuple(attn_mask.shape)
-    try:
-        fits = np.broadcast_shapes(shape, scores_shape) == scores_shape
-    except ValueError:
-        fits = False
+    # by hand, and from the right: sizes may be symbols while torch exports a model
+    pairs = zip(reversed(shape), reversed(scores_shape), strict=False)
+    fits = len(shape) <= len(scores_shape) and all(own in (1, wanted) for own, wanted in pairs)
     if not fits:
         raise ValueError(
             f"attn_mask has shape {shape}, which does not broadcast to the scores {scores_shape}"
@@ -196,18 +195,30 @@ def pages(query: Any, keys: Any, values: Any, block_table: Any, ends: Any) -> No
 
 
 def new_tokens(key: Any, value: Any, keys: Any, values: Any) -> None:
-    """Check that new tokens agree with a cache in all but their number, and in type."""
+    """Check that new tokens agree with a cache in all but their number, and in type.
+
+    Under autocast their type may be one that the cache's holds exactly: it is autocast's, and the
+    cache's is that of the parameters.
+    """
     for name, new, old in (("key", key, keys), ("value", value, values)):
         wanted = (*old.shape[:2], "n", old.shape[3])
         if new.ndim != 4 or (*new.shape[:2], "n", new.shape[3]) != wanted:
             raise ValueError(f"{name} has shape {tuple(new.shape)}, the cache wants {wanted}")
-        if new.dtype != old.dtype:
+        if new.dtype != old.dtype and not _widens(new, old):
             raise TypeError(f"{name} is {new.dtype}, the cache holds {old.dtype}")
     if key.shape[2] != value.shape[2]:
         raise ValueError(
             f"key has {key.shape[2]} tokens, value has {value.shape[2]}: "
             f"shapes {tuple(key.shape)} and {tuple(value.shape)}"
         )
+
+
+def _widens(new: Any, old: Any) -> bool:
+    """Tell whether autocast made the type of `new`, and that of `old` holds it exactly."""
+    import torch
+
+    narrow = torch.is_autocast_enabled(new.device.type)
+    return narrow and torch.promote_types(new.dtype, old.dtype) == old.dtype
 
 
 def whole(name: str, number: Any) -> int:
@@ -221,28 +232,39 @@ def whole(name: str, number: Any) -> int:
 
 
 def tokens(name: str, ids: Any, vocabulary: int) -> None:
-    """Check token numbers: integers, at least one of them, each below the vocabulary's size."""
+    """Check token numbers: integers, at least one of them, each below the vocabulary's size.
+
+    The numbers themselves are looked at where that costs nothing: on an accelerator it would mean
+    to wait at each step, and while torch compiles or exports a model there are no numbers yet.
+    """
     if is_float(ids) or is_bool(ids):
         raise TypeError(f"{name} must hold integers, got {ids.dtype}")
     if 0 in ids.shape:
         raise ValueError(f"{name} must hold at least one token, got shape {tuple(ids.shape)}")
+    if not _readable(ids):
+        return
     least, most = int(ids.min()), int(ids.max())
     if least < 0 or most >= vocabulary:
         raise ValueError(f"{name} must hold tokens 0 to {vocabulary - 1}, got {least} to {most}")
 
 
 def token_rows(ids: Any, vocabulary: int) -> None:
-    """Check what a model reads: a tensor (B, L) of token numbers.
-
-    On an accelerator the numbers themselves are not looked at: that would wait for it at each step.
-    """
+    """Check what a model reads: a tensor (B, L) of token numbers."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(ids, torch.Tensor):
         raise TypeError(f"ids must be a tensor of shape (B, L), got {type(ids).__name__}")
     if ids.ndim != 2:
         raise ValueError(f"ids must have shape (B, L), got {tuple(ids.shape)}")
-    if ids.device.type == "cpu":
-        tokens("ids", ids, vocabulary)
+    tokens("ids", ids, vocabulary)
+
+
+def _readable(ids: Any) -> bool:
+    """Tell whether the numbers of a tensor can be looked at without waiting."""
+    import torch
+
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    return ids.device.type == "cpu" and type(ids) in (torch.Tensor, torch.nn.Parameter)
 
 
 def options(

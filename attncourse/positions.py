@@ -174,7 +174,7 @@ def turn(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Any:
     Returns
     -------
     ndarray or Tensor, shape (..., L, E)
-        Same type as `x`.
+        Same type as `x`; computed in float32 or wider, and rounded once.
 
     Raises
     ------
@@ -185,17 +185,17 @@ def turn(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Any:
         raise TypeError(f"x must hold floating-point numbers, got {x.dtype}")
     if pairing not in ("interleaved", "half"):
         raise ValueError(f"pairing must be 'interleaved' or 'half', got {pairing!r}")
-    cos, sin = _alike(cos, x), _alike(sin, x)
-    half = x.shape[-1] // 2
+    library, half = library_of(x), x.shape[-1] // 2
+    wide = _typed(x, library.promote_types(x.dtype, library.float32))
+    cos, sin = _alike(cos, wide), _alike(sin, wide)
     if pairing == "half":
-        first, second = x[..., :half], x[..., half:]
+        first, second = wide[..., :half], wide[..., half:]
     else:
-        first, second = x[..., 0::2], x[..., 1::2]
+        first, second = wide[..., 0::2], wide[..., 1::2]
     turned = [first * cos - second * sin, first * sin + second * cos]
-    library = library_of(x)
     if pairing == "half":
-        return library.concatenate(turned, axis=-1)
-    return library.stack(turned, axis=-1).reshape(x.shape)
+        return _typed(library.concatenate(turned, axis=-1), x.dtype)
+    return _typed(library.stack(turned, axis=-1).reshape(x.shape), x.dtype)
 
 
 def alibi_slopes(num_heads: int) -> np.ndarray:
@@ -288,6 +288,11 @@ def _angles(steps: np.ndarray, width: int, base: float) -> np.ndarray:
         )
     frequencies = base ** (-np.arange(0, width, 2) / width)
     return steps[:, None] * frequencies
+
+
+def _typed(array: Any, dtype: Any) -> Any:
+    """Return an array in a type; the same one if it has it."""
+    return array.astype(dtype, copy=False) if isinstance(array, np.ndarray) else array.to(dtype)
 
 
 def _alike(array: np.ndarray, like: Any) -> Any:

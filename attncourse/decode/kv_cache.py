@@ -83,12 +83,13 @@ class KVCache:
         Parameters
         ----------
         key, value : Tensor, shapes (B, Hkv, n, E), (B, Hkv, n, Ev)
-            The new tokens; gradients are cut.
+            The new tokens; gradients are cut. In the cache's type, or under autocast in one that
+            it holds exactly.
 
         Returns
         -------
         key, value : Tensor
-            All tokens, old and new, as views: valid until the next `append`.
+            All tokens, old and new, as views in the cache's type: valid until the next `append`.
 
         Raises
         ------

@@ -109,7 +109,8 @@ class PagedKVCache:
         sequence : int
             A number from `add` or `fork`.
         key, value : Tensor, shapes (Hkv, n, E), (Hkv, n, Ev)
-            The new tokens; gradients are cut.
+            The new tokens; gradients are cut. In the pool's type, or under autocast in one that it
+            holds exactly.
 
         Raises
         ------
@@ -137,8 +138,8 @@ class PagedKVCache:
             table.append(self._take())
         places = torch.arange(start, stop)
         pages = torch.tensor(table, dtype=torch.long)[places // self.page_size]  # (n,)
-        self.key_pages[pages, :, places % self.page_size] = key.detach().transpose(0, 1)
-        self.value_pages[pages, :, places % self.page_size] = value.detach().transpose(0, 1)
+        for pool, new in ((self.key_pages, key), (self.value_pages, value)):
+            pool[pages, :, places % self.page_size] = new.detach().transpose(0, 1).to(pool.dtype)
         self._lengths[sequence] = stop
 
     def block_table(self, sequences: Sequence[int]) -> tuple[Tensor, Tensor]:

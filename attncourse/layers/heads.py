@@ -235,6 +235,7 @@ class MultiHeadAttention(nn.Module):
         A rung that was asked for by name is never swapped.
         """
         k, v = cache.append(k, v)
+        q = q.to(k.dtype)  # under autocast the cache may be wider than what the maps return
         if self.rung == "auto" and attn_mask is None and q.shape[2] == 1:
             if hiding or q.device.type != "cpu":
                 return decode(q, k, v, **hiding)

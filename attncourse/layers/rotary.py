@@ -49,17 +49,31 @@ def turn(x: Tensor, start: int, base: float, pairing: str) -> Tensor:
     Returns
     -------
     Tensor, shape (B, H, L, E)
-        The same numbers as `attncourse.positions.rotary` gives.
+        What `attncourse.positions.rotary` gives: computed in float32 or wider, rounded once.
     """
-    stop = start + x.shape[-2]
-    room = max(64, 1 << (stop - 1).bit_length()) if stop else 64
     wide = torch.promote_types(x.dtype, torch.float32)
+    stop = start + x.shape[-2]
+    # While torch compiles or exports, sizes may be symbols, and what is made must not be kept.
+    if torch.compiler.is_compiling() or type(x) is not Tensor:
+        return positions.turn(x, *_fresh_table(start, stop, x.shape[-1], base, x.device), pairing)
+    room = max(64, 1 << (stop - 1).bit_length()) if stop else 64
     if pairing == "interleaved":  # neighbours are a complex number, and one product turns them
         table = _complex_table(room, x.shape[-1], base, wide, x.device)[start:stop]
         pairs = torch.view_as_complex(x.to(wide).reshape(*x.shape[:-1], -1, 2))  # (B, H, L, E / 2)
         return torch.view_as_real(pairs * table).flatten(-2).to(x.dtype)
-    cos, sin = _table(room, x.shape[-1], base, x.dtype, x.device)  # (room, E / 2)
+    cos, sin = _table(room, x.shape[-1], base, wide, x.device)  # (room, E / 2)
     return positions.turn(x, cos[start:stop], sin[start:stop], pairing)
+
+
+def _fresh_table(
+    start: int, stop: int, width: int, base: float, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Compute cosines and sines in torch alone, (stop - start, width / 2)."""
+    exact = torch.float32 if device.type == "mps" else torch.float64
+    steps = torch.arange(start, stop, dtype=exact, device=device)
+    frequencies = base ** (-torch.arange(0, width, 2, dtype=exact, device=device) / width)
+    angles = steps[:, None] * frequencies
+    return angles.cos(), angles.sin()
 
 
 @lru_cache(maxsize=16)

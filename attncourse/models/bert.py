@@ -7,6 +7,7 @@ hiding tokens and asking for them, the stack becomes a reader that other tasks c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -79,8 +80,21 @@ class Bert(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(_block(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(width, eps) if config.norm_first else None
-        self.head = MaskedHead(self.embed, config) if config.masked_head else None
+        self.head = MaskedHead(config) if config.masked_head else None
         self.pooler = nn.Linear(width, width) if config.pooler else None
+        self._tie()
+        self.register_load_state_dict_post_hook(Bert._tie)
+
+    def _tie(self, *_: Any) -> None:
+        """Use the embedding's rows as the rows of the head's output."""
+        if self.head is not None:
+            self.head.unembed.weight = self.embed.weight
+
+    def _apply(self, *args: Any, **options: Any) -> Self:
+        """Move or convert everything; torch may make two parameters of one that is tied."""
+        super()._apply(*args, **options)
+        self._tie()
+        return self
 
     def forward(
         self, ids: Tensor, attend: Tensor | None = None, segments: Tensor | None = None
@@ -170,19 +184,16 @@ class MaskedHead(nn.Module):
 
     Parameters
     ----------
-    embed : torch.nn.Embedding
-        The table that is shared.
     config : BertConfig
         For the width and the style.
     """
 
-    def __init__(self, embed: nn.Embedding, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.activation = config.activation
         self.dense = nn.Linear(config.d_model, config.d_model)
         self.norm = nn.LayerNorm(config.d_model, config.norm_eps)
-        self.unembed = nn.Linear(config.d_model, config.vocab_size)
-        self.unembed.weight = embed.weight
+        self.unembed = nn.Linear(config.d_model, config.vocab_size)  # `Bert` shares its rows
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Turn hidden states (B, L, d_model) into logits (B, L, vocab_size)."""

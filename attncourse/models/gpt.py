@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -120,18 +120,26 @@ class GPT(nn.Module):
             make_norm(config.norm, config.d_model, config.norm_eps) if ends_in_norm else None
         )
         self.unembed = Linear(config.d_model, config.vocab_size, bias=False)
-        if config.positions == "alibi":
-            slopes = torch.from_numpy(positions.alibi_slopes(config.num_heads)).float()
-            self.register_buffer("slopes", slopes, persistent=False)
         self.apply(_start)
         for name, parameter in self.named_parameters():
             if name.endswith(("to_out.weight", "down.weight")):
                 nn.init.normal_(parameter, std=0.02 / (2 * config.num_layers) ** 0.5)
-        if config.tied:
+        self._tie()
+        self.register_load_state_dict_post_hook(GPT._tie)
+
+    def _tie(self, *_: Any) -> None:
+        """Use the embedding's rows as the output's rows, where the style says so."""
+        if self.config.tied:
             self.unembed.weight = self.embed.weight
 
+    def _apply(self, *args: Any, **options: Any) -> Self:
+        """Move or convert everything; torch may make two parameters of one that is tied."""
+        super()._apply(*args, **options)
+        self._tie()
+        return self
+
     def new_cache(self, batch_size: int = 1, capacity: int = 64) -> list[KVCache]:
-        """Make an empty cache: one `KVCache` a layer.
+        """Make an empty cache: one `KVCache` a layer, in the type of the keys, also under autocast.
 
         Parameters
         ----------
@@ -141,6 +149,8 @@ class GPT(nn.Module):
             Tokens to make room for at first; it grows by itself.
         """
         config, like = self.config, self.embed.weight
+        kind = like.device.type
+        lowered = torch.is_autocast_enabled(kind) and like.dtype != torch.float64
         num_kv_heads = config.num_kv_heads or config.num_heads
         head_dim = config.head_dim or config.d_model // config.num_heads
         return [
@@ -149,7 +159,7 @@ class GPT(nn.Module):
                 num_kv_heads,
                 head_dim,
                 capacity=capacity,
-                dtype=like.dtype,
+                dtype=torch.get_autocast_dtype(kind) if lowered else like.dtype,
                 device=like.device,
             )
             for _ in self.blocks
@@ -208,7 +218,10 @@ class GPT(nn.Module):
         if self.config.window_size is not None:
             hiding["window_size"] = self.config.window_size
         if self.config.positions == "alibi":
-            hiding["alibi_slopes"] = self.slopes
+            # Computed and not kept: no move, no conversion and no file can spoil them.
+            slopes = positions.alibi_slopes(self.config.num_heads)
+            wide = torch.promote_types(x.dtype, torch.float32)
+            hiding["alibi_slopes"] = torch.as_tensor(slopes, dtype=wide, device=x.device)
         for number, block in enumerate(self.blocks):
             x = block(x, cache=None if cache is None else cache[number], **hiding)
             yield x

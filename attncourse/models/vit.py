@@ -176,7 +176,7 @@ class ViT(nn.Module):
         self._check(pictures)
         patches = patchify(pictures, self.config.patch_size)
         patches = self.embed(patches)  # (B, n, d_model)
-        first = self.class_token.expand(len(pictures), -1, -1)
+        first = self.class_token.expand(pictures.shape[0], -1, -1)
         return torch.cat([first, patches], dim=1) + self.position
 
     def _check(self, pictures: Tensor) -> None:
@@ -189,7 +189,7 @@ class ViT(nn.Module):
             )
         if not is_float(pictures):
             raise TypeError(f"pictures must hold floating-point numbers, got {pictures.dtype}")
-        if not len(pictures):
+        if not pictures.shape[0]:
             raise ValueError("pictures must hold at least one picture, got none")
 
     def hidden(self, pictures: Tensor) -> list[Tensor]:

@@ -259,9 +259,10 @@ def token_rows(ids: Any, vocabulary: int) -> None:
 
 
 def _readable(ids: Any) -> bool:
-    """Tell whether the numbers of a tensor can be looked at without waiting."""
-    import torch
-
+    """Tell whether the numbers of an array can be looked at without waiting."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(ids, torch.Tensor):
+        return True
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return False
     return ids.device.type == "cpu" and type(ids) in (torch.Tensor, torch.nn.Parameter)

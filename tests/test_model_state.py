@@ -137,6 +137,21 @@ def test_compile_as_one_graph(name):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["gpt2", "llama", "interleaved", "bert"])
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore")
+def test_another_length_is_not_compiled_again(name):
+    whole, given = made(name)
+    torch._dynamo.reset()
+    compiled = torch.compile(whole, fullgraph=True, dynamic=True, backend="eager")
+    compiled(*given)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for length in (7, 12):
+            other = [torch.cat([x, x], dim=1)[:, :length].contiguous() for x in given]
+            torch.testing.assert_close(compiled(*other), whole(*other), rtol=0, atol=1e-6)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_compiled_model_learns():
     whole, given = made("llama")

@@ -7,7 +7,7 @@ hiding tokens and asking for them, the stack becomes a reader that other tasks c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -89,12 +89,6 @@ class Bert(nn.Module):
         """Use the embedding's rows as the rows of the head's output."""
         if self.head is not None:
             self.head.unembed.weight = self.embed.weight
-
-    def _apply(self, *args: Any, **options: Any) -> Self:
-        """Move or convert everything; torch may make two parameters of one that is tied."""
-        super()._apply(*args, **options)
-        self._tie()
-        return self
 
     def forward(
         self, ids: Tensor, attend: Tensor | None = None, segments: Tensor | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -131,12 +131,6 @@ class GPT(nn.Module):
         """Use the embedding's rows as the output's rows, where the style says so."""
         if self.config.tied:
             self.unembed.weight = self.embed.weight
-
-    def _apply(self, *args: Any, **options: Any) -> Self:
-        """Move or convert everything; torch may make two parameters of one that is tied."""
-        super()._apply(*args, **options)
-        self._tie()
-        return self
 
     def new_cache(self, batch_size: int = 1, capacity: int = 64) -> list[KVCache]:
         """Make an empty cache: one `KVCache` a layer, in the type of the keys, also under autocast.

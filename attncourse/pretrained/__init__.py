@@ -5,6 +5,7 @@ the numbers come from a file whose every tensor must find its place. `load` find
 folder, in an installed package, or on the Hugging Face hub.
 """
 
+from attncourse.pretrained.generation import generation_options
 from attncourse.pretrained.loading import PACKAGES, available, load
 
-__all__ = ["PACKAGES", "available", "load"]
+__all__ = ["PACKAGES", "available", "generation_options", "load"]

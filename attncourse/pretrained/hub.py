@@ -12,7 +12,7 @@ from pathlib import Path
 
 WEIGHTS = ["*.safetensors", "*.safetensors.index.json"]
 TEXTS = ["config.json", "tokenizer*.json", "vocab.*", "merges.txt", "preprocessor_config.json"]
-TEXTS += ["special_tokens_map.json", "added_tokens.json"]
+TEXTS += ["special_tokens_map.json", "added_tokens.json", "generation_config.json"]
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 

@@ -215,8 +215,7 @@ def new_tokens(key: Any, value: Any, keys: Any, values: Any) -> None:
 
 def _widens(new: Any, old: Any) -> bool:
     """Tell whether autocast made the type of `new`, and that of `old` holds it exactly."""
-    import torch
-
+    torch = sys.modules["torch"]
     narrow = torch.is_autocast_enabled(new.device.type)
     return narrow and torch.promote_types(new.dtype, old.dtype) == old.dtype
 

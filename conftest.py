@@ -15,3 +15,21 @@ if find_spec("triton") is None:
     collect_ignore_glob += ["attncourse/kernels/*.py", "attncourse/rungs/triton*.py"]
 if find_spec("torch") is None:
     collect_ignore_glob += ["attncourse/kernels/*.py"]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say at the end which test files took the time: seconds of a processor, set-up included."""
+    seconds: dict[str, float] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration") and hasattr(report, "nodeid"):
+                path = report.nodeid.partition("::")[0]
+                seconds[path] = seconds.get(path, 0.0) + report.duration
+    total = sum(seconds.values())
+    slowest = sorted(seconds, key=seconds.__getitem__, reverse=True)[:12]
+    if total < 60:
+        return  # a quick run needs no advice
+    terminalreporter.section(f"where {total:.0f} s of tests went")
+    for path in slowest:
+        share = seconds[path] / total
+        terminalreporter.write_line(f"{seconds[path]:7.1f} s {share:5.0%}  {path}")

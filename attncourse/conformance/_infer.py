@@ -113,6 +113,7 @@ def _rung_subject(
         max_scores=limits.max_scores,
         max_gradcheck=limits.max_gradcheck,
         strict=strict,
+        flaws=limits.flaws,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +56,8 @@ class Subject:
         Whether a warning fails a case.
     two_axes : bool
         Whether it takes (L, E); if not, it is given (1, 1, L, E) instead.
+    flaws : dict of str to str
+        Cases that it is known to fail, as in `Limits`.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Subject:
     max_gradcheck: int | None = None
     strict: bool = False
     two_axes: bool = True
+    flaws: dict[str, str] = field(default_factory=dict)
 
     def has(self, *features: str) -> bool:
         """Tell whether every feature named is there; so are "torch" and "float64"."""

@@ -175,21 +175,45 @@ def _expanded_keys(subject: Subject) -> None:
         close(f"gradient of {name}", grad_of(stored[name], name), summed, 1e4 * EPS[dtype])
 
 
+def _dropped(
+    subject: Subject,
+) -> tuple[Problem, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Run forward and backward with dropout and unit vectors as values: out is the weights."""
+    inputs = problem(subject, Size(9, 12, 8, 5))
+    eye = np.broadcast_to(np.eye(12), (*inputs.key.shape[:-1], 12)).copy()
+    inputs = Problem(inputs.query, inputs.key, eye)
+    upstream = np.random.default_rng(2).standard_normal((*inputs.query.shape[:-1], 12))
+    dtype = subject.dtype("float64")
+    natives = leaves(subject, inputs, dtype)
+    answer = subject.call_native(natives, {"dropout_p": 0.4})
+    answer.native_out.backward(subject.native(upstream, dtype))
+    return inputs, answer.out, upstream, {name: grad_of(natives[name], name) for name in NAMES}
+
+
 @THEME.case(
     "same-dropout-in-both-passes",
     "the backward pass drops exactly the weights that the forward pass dropped",
     needs=GRAD | {"dropout"},
 )
 def _dropout_passes(subject: Subject) -> None:
-    inputs = problem(subject, Size(9, 12, 8, 5))
-    eye = np.broadcast_to(np.eye(12), (*inputs.key.shape[:-1], 12)).copy()
-    upstream = np.random.default_rng(2).standard_normal((*inputs.query.shape[:-1], 12))
-    dtype = subject.dtype("float64")
-    natives = leaves(subject, Problem(inputs.query, inputs.key, eye), dtype)
-    answer = subject.call_native(natives, {"dropout_p": 0.4})  # out = the dropped weights
-    answer.native_out.backward(subject.native(upstream, dtype))
-    wanted = answer.out.swapaxes(-1, -2) @ upstream
-    close("gradient of value", grad_of(natives["value"], "value"), wanted, 1e3 * EPS[dtype])
+    _, dropped, upstream, grads = _dropped(subject)
+    wanted = dropped.swapaxes(-1, -2) @ upstream
+    close("gradient of value", grads["value"], wanted, 1e3 * EPS[subject.dtype("float64")])
+
+
+@THEME.case(
+    "dropout-scaled-in-both-passes",
+    "the gradients of query and key count the weights that stayed 1 / (1 - p) times",
+    needs=GRAD | {"dropout"},
+)
+def _dropout_scaled(subject: Subject) -> None:
+    inputs, dropped, upstream, grads = _dropped(subject)
+    weights = subject.call(*inputs).out
+    by_weights = upstream * dropped / weights
+    by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdims=True)) / 8**0.5
+    allowed = 1e4 * EPS[subject.dtype("float64")]
+    close("gradient of query", grads["query"], by_scores @ inputs.key, allowed)
+    close("gradient of key", grads["key"], by_scores.swapaxes(-1, -2) @ inputs.query, allowed)
 
 
 @THEME.case(

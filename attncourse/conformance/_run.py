@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._case import LEVELS, Case
-from attncourse.conformance._check import Mismatch
+from attncourse.conformance._check import LeftOut, Mismatch
 from attncourse.conformance._infer import subject_of
 from attncourse.conformance._report import Outcome, Report
 from attncourse.conformance._subject import Subject
@@ -178,6 +178,8 @@ def _tried(case: Case, subject: Subject) -> Outcome:
     try:
         with np.errstate(all="ignore"):
             case.check(subject)
+    except LeftOut:
+        return Outcome(case, "left out")
     except Mismatch as found:
         return Outcome(
             case,

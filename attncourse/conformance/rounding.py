@@ -27,8 +27,11 @@ def _size(mode: str) -> Size:
 
 
 def _in_float32(subject: Subject, mode: str) -> None:
-    inputs = problem(subject, _size(mode))
-    hold_to_oracle(subject, inputs, dtype="float32", **MODES[mode].options(inputs))
+    inputs = problem(subject, _size(mode), gain=0.3)
+    options = MODES[mode].options(inputs)
+    if "alibi_slopes" in options:  # no powers of two, and gentle: far keys count
+        options["alibi_slopes"] = 0.1037 * options["alibi_slopes"]
+    hold_to_oracle(subject, inputs, dtype="float32", **options)
 
 
 def _in_half(subject: Subject, mode: str) -> None:
@@ -83,7 +86,7 @@ def _long_mean(subject: Subject, dtype: str, num_keys: int) -> None:
 
 def _fill_long() -> None:
     for dtype in ("float16", "bfloat16", "float32"):
-        for num_keys in (512, 8192, 70_000):
+        for num_keys in (512, 8192):
 
             def check(subject: Subject, dtype: str = dtype, num_keys: int = num_keys) -> None:
                 if usable(subject, dtype):

@@ -20,7 +20,7 @@ from attncourse.conformance._backward import (
     plain_gradients,
 )
 from attncourse.conformance._case import Theme
-from attncourse.conformance._check import close, same_bits, true
+from attncourse.conformance._check import close, same_bits
 from attncourse.conformance._modes import MODES
 from attncourse.conformance._oracle import Problem, Size, hold_to_oracle, problem
 from attncourse.conformance._subject import Subject, to_numpy
@@ -241,22 +241,3 @@ def _again(subject: Subject) -> None:
     wanted = plain_gradients(inputs, 2 * upstream, "float64", {})
     for name in NAMES:
         close(f"gradient of {name}", grad_of(natives[name], name), wanted[name], _room(dtype))
-
-
-@THEME.case(
-    "settings-left-alone",
-    "torch's default type and gradient mode are after a call what they were before",
-    needs={"torch"},
-    level="full",
-)
-def _settings(subject: Subject) -> None:
-    import torch
-
-    before = torch.get_default_dtype(), torch.is_grad_enabled()
-    try:
-        subject.call(*problem(subject, SIZE))
-        after = torch.get_default_dtype(), torch.is_grad_enabled()
-    finally:
-        torch.set_default_dtype(before[0])
-        torch.set_grad_enabled(before[1])
-    true(after == before, "default type, gradient mode", str(before), after)

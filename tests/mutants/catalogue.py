@@ -1,7 +1,8 @@
 """Wrong attention functions, each one small change away from a right one.
 
-`dense.toml` and `flash.toml` list the changes of `dense.py` and `flash.py`. Most are
-mistakes that were made: in homework, in kernels, or in this course's own code.
+`dense.toml` and `flash.toml` list the changes of `dense.py` and `flash.py`; the other lists
+go by kind and name the file that each changes. Most are mistakes that were made: in
+homework, in kernels, or in this course's own code.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BASES = ("dense", "flash")
+LISTS = (*BASES, "sizes", "state", "numbers")
 
 
 @dataclass(frozen=True)
@@ -86,16 +88,16 @@ def features_of(base: str) -> set[str]:
 
 
 def mutants() -> tuple[Mutant, ...]:
-    """Return all mutants, those of dense attention first."""
+    """Return all mutants, list by list."""
     return tuple(
         Mutant(
             entry["name"],
-            base,
+            entry.get("base", name),
             tuple((change["find"], change["become"]) for change in entry["change"]),
             entry["caught_by"],
         )
-        for base in BASES
-        for entry in tomllib.loads(_read(f"{base}.toml"))["mutant"]
+        for name in LISTS
+        for entry in tomllib.loads(_read(f"{name}.toml"))["mutant"]
     )
 
 

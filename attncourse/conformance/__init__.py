@@ -5,6 +5,9 @@ renders as a table. A case has an exact or a float64 answer, or states a law tha
 answer; it applies when the function has the features that it needs. The rungs of the
 ladder are held to the same cases in the tests.
 
+Functions that decode with a cache, and caches, have suites of their own: `run_decode` and
+`run_cache` (`attncourse.conformance.decoding`).
+
 Left out: speed and memory (`attncourse bench` measures them).
 """
 
@@ -18,6 +21,7 @@ from attncourse.conformance._limits import EXTRAS, limits_of, missing_package
 from attncourse.conformance._report import Outcome, Report
 from attncourse.conformance._run import all_cases, run, run_case
 from attncourse.conformance._subject import Subject
+from attncourse.conformance.decoding import cache_cases, run_cache, run_decode, step_cases
 
 __all__ = [
     "EXAMPLES",
@@ -30,9 +34,13 @@ __all__ = [
     "Subject",
     "add_command",
     "all_cases",
+    "cache_cases",
     "limits_of",
     "missing_package",
     "run",
+    "run_cache",
     "run_case",
+    "run_decode",
+    "step_cases",
     "subject_of",
 ]

@@ -41,23 +41,27 @@ THEMES = (
 )
 
 
-@cache
-def all_cases() -> tuple[Case, ...]:
-    """Return every case, theme by theme.
+def gathered(modules: Iterable[str]) -> tuple[Case, ...]:
+    """Return the cases of some modules, in their order; their names are unique.
 
-    Returns
-    -------
-    tuple of Case
-        Their names are unique.
+    Raises
+    ------
+    ValueError
+        When two cases share a name.
     """
-    modules = (import_module(f"attncourse.conformance.{theme}") for theme in THEMES)
-    cases = tuple(case for module in modules for case in module.THEME.cases)
+    cases = tuple(case for name in modules for case in import_module(name).THEME.cases)
     names = [case.name for case in cases]
     if len(set(names)) < len(names):
         raise ValueError(
             f"two cases share a name: {sorted(n for n in names if names.count(n) > 1)}"
         )
     return cases
+
+
+@cache
+def all_cases() -> tuple[Case, ...]:
+    """Return every case of the suite for attention, theme by theme."""
+    return gathered(f"attncourse.conformance.{theme}" for theme in THEMES)
 
 
 def run(
@@ -112,26 +116,33 @@ def run(
     >>> print(report.failed[0].wanted)
     [[2.636364, 3.636364], [2.636364, 3.636364]]
     """
+    return report_on(subject_of(fn, features, library, device, strict), all_cases(), level, only)
+
+
+def report_on(
+    subject: Any, cases: tuple[Case, ...], level: str, only: str | Iterable[str] = ""
+) -> Report:
+    """Run those of some cases that belong to a level and whose names start as asked.
+
+    Raises
+    ------
+    ValueError
+        For an unknown level, or a name in `only` that fits no case.
+    """
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS}, got {level!r}")
-    subject = subject_of(fn, features, library, device, strict)
-    report = Report(subject.name, subject.library, level, subject.features, subject.found_by)
-    for case in _selected(level, (only,) if isinstance(only, str) else tuple(only)):
-        report.outcomes.append(run_case(case, subject))
-    return report
-
-
-def _selected(level: str, starts: tuple[str, ...]) -> list[Case]:
-    """Return the cases up to a level whose name starts with one of the texts."""
+    starts = (only,) if isinstance(only, str) else tuple(only)
     for start in starts:
-        if not any(case.name.startswith(start) for case in all_cases()):
+        if not any(case.name.startswith(start) for case in cases):
             raise ValueError(f"no case's name starts with {start!r}")
     upto = LEVELS[: LEVELS.index(level) + 1]
-    return [
-        case
-        for case in all_cases()
+    report = Report(subject.name, subject.library, level, subject.features, subject.found_by)
+    report.outcomes = [
+        run_case(case, subject)
+        for case in cases
         if case.name.startswith(starts) and (case.level in upto or case.name in starts)
     ]
+    return report
 
 
 def _told(error: BaseException) -> str:

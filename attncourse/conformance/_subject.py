@@ -8,7 +8,8 @@ case has to remember any of this.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -139,13 +140,8 @@ class Subject:
         if padded:
             inputs = [array[None, None] for array in inputs]
         rest = {name: arg for name, arg in natives.items() if name in options}
-        with poisoned(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            loud: Literal["warn", "ignore"] = "warn" if self.strict else "ignore"
-            with np.errstate(divide=loud, over=loud, invalid=loud, under="ignore"):
-                result = self.function(*inputs, **{**options, **rest})
-        if self.strict:
-            _no_warning(caught)
+        with guarded(self.strict):
+            result = self.function(*inputs, **{**options, **rest})
         for name, array in natives.items():
             if not np.array_equal(to_numpy(array), before[name], equal_nan=True):
                 raise Mismatch(name, "an input that the call leaves as it was", "a changed input")
@@ -174,6 +170,24 @@ class Subject:
                 raise Mismatch(what, "real numbers", str(array.dtype))
         numbers = None if lse is None else to_numpy(lse)
         return Answer(to_numpy(out), numbers, out, lse)
+
+
+@contextmanager
+def guarded(strict: bool = False) -> Iterator[None]:
+    """Poison memory that was never written while a function runs; if strict, let no warning by.
+
+    Raises
+    ------
+    Mismatch
+        For a warning, if strict.
+    """
+    with poisoned(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loud: Literal["warn", "ignore"] = "warn" if strict else "ignore"
+        with np.errstate(divide=loud, over=loud, invalid=loud, under="ignore"):
+            yield
+    if strict:
+        _no_warning(caught)
 
 
 def to_numpy(array: Any) -> np.ndarray:

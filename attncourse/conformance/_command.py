@@ -18,8 +18,9 @@ of the ladder, or the package's.
 It is called with query, key and value by position and with its other arguments by name.
 What it can do is read off its arguments' names (is_causal, attn_mask, return_lse, ...);
 cases that need more are left out and counted. With --as decode it is called as a step of
-decoding with a cache, with --as cache as a class that stores keys and values. A failed case prints what was wanted and what
-came. The exit status is 0 when all passed, 1 when one failed, 2 when nothing could be run."""
+decoding with a cache, with --as cache as a class that stores keys and values. A failed case
+prints what was wanted and what came. The exit status is 0 when all passed, 1 when one
+failed, 2 when nothing could be run."""
 EXAMPLES = """\
 examples:
   attncourse conformance my_kernel:attention         my_kernel.py in this folder

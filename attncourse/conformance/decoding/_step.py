@@ -165,17 +165,17 @@ def expected(inputs: Problem, lengths: Any, options: dict[str, Any]) -> tuple[An
     ends = [inputs.key.shape[2]] * len(inputs.query) if lengths is None else lengths
     rule: dict[str, Any] = {"is_causal": True, "causal_align": "bottom_right"}
     options = {n: a for n, a in options.items() if n not in ("split", "return_lse")}
-    pairs = []
+    outs, sums = [], []
     for b, end in enumerate(ends):
         own = dict(options)
-        if np.ndim(own.get("alibi_slopes")) == 2:
+        if np.ndim(own.get("alibi_slopes", 0)) == 2:
             own["alibi_slopes"] = own["alibi_slopes"][b]
-        parts = inputs.query[b], inputs.key[b, :, :end], inputs.value[b, :, :end]
-        pairs.append(reference.attention(*parts, **rule, **own, return_lse=True))
-    if not pairs:
-        shape = inputs.query.shape
-        return np.zeros((*shape[:-1], inputs.value.shape[-1])), np.zeros(shape[:-1])
-    return tuple(np.stack(side) for side in zip(*pairs, strict=True))
+        q, k, v = inputs.query[b], inputs.key[b, :, :end], inputs.value[b, :, :end]
+        out, lse = reference.attention(q, k, v, **rule, **own, return_lse=True)
+        outs.append(out)
+        sums.append(lse)
+    shape = inputs.query.shape[:-1]
+    return np.reshape(outs, (*shape, inputs.value.shape[-1])), np.reshape(sums, shape)
 
 
 def hold(
@@ -203,7 +203,7 @@ def hold(
     if "alibi_slopes" in read:
         read["alibi_slopes"] = to_numpy(subject.native(read["alibi_slopes"], dtype))
     wanted, wanted_lse = expected(seen, lengths, read)
-    places = {"arrange": arrange, "page": page, "behind": behind}
+    places: dict[str, Any] = {"arrange": arrange, "page": page, "behind": behind}
     answer = subject.step(inputs, lengths, dtype=dtype, **places, **options)
     for_out, for_lse = rounding(dtype, seen, read)
     if "out" in compare:

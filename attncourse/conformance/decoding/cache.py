@@ -111,8 +111,8 @@ def _strided(subject: CacheSubject) -> None:
     model = _Model(subject)
     for count in (3, 1, 4):
         new = subject.tokens(model.rng, (*SHAPE, count), model.widths)
-        views = [array.swapaxes(1, 2) for array in subject.natives(
-            tuple(a.swapaxes(1, 2) for a in new))]  # fmt: skip
+        turned = new[0].swapaxes(1, 2), new[1].swapaxes(1, 2)
+        views = [array.swapaxes(1, 2) for array in subject.natives(turned)]
         result = model.cache.append(*views)
         key, value = (np.concatenate(pair, 2) for pair in zip(model.held, new, strict=True))
         model.held = key, value

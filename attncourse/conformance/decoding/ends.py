@@ -6,6 +6,7 @@ import numpy as np
 
 from attncourse.conformance._case import Theme
 from attncourse.conformance._check import close, same_bits
+from attncourse.conformance._modes import Options
 from attncourse.conformance._oracle import Size
 from attncourse.conformance._tolerance import EPS
 from attncourse.conformance.decoding._step import StepSubject, draw, hold
@@ -44,7 +45,7 @@ def _full(subject: StepSubject) -> None:
 
 @THEME.case("empty-cache", "an empty cache gives 0, and a log-sum-exp of -inf")
 def _empty(subject: StepSubject) -> None:
-    options = {"return_lse": True} if subject.has("lse") else {}
+    options: Options = {"return_lse": True} if subject.has("lse") else {}
     hold(subject, draw(subject, Size(1, 0, 4, 3)), **options)
 
 
@@ -54,7 +55,7 @@ def _empty(subject: StepSubject) -> None:
     needs={"lengths"},
 )
 def _some_empty(subject: StepSubject) -> None:
-    options = {"return_lse": True} if subject.has("lse") else {}
+    options: Options = {"return_lse": True} if subject.has("lse") else {}
     lengths = (5, 0, 9, 0)
     hold(subject, draw(subject, SIZE, lengths), lengths, **options)
 
@@ -83,7 +84,7 @@ def _several(subject: StepSubject) -> None:
     level="full",
 )
 def _blind(subject: StepSubject) -> None:
-    options = {"return_lse": True} if subject.has("lse") else {}
+    options: Options = {"return_lse": True} if subject.has("lse") else {}
     lengths = (9, 2, 1, 0)
     hold(subject, draw(subject, Size(3, 9, 4, 3, B=4), lengths), lengths, **options)
 

@@ -128,7 +128,7 @@ def _reuse(subject: CacheSubject) -> None:
 @THEME.case("free-gives-pages-back", "free_pages counts what nobody uses", needs={"free", "count"})
 def _count(subject: CacheSubject) -> None:
     model = _Model(subject, num_pages=8)
-    first, second = model.add(5), model.add(4)
+    first, second = model.add(5), model.add(3)
     counts = [model.pool.free_pages]
     model.free(first)
     counts.append(model.pool.free_pages)
@@ -175,15 +175,6 @@ def _fork_apart(subject: CacheSubject) -> None:
             for number in (first, second) if first_writes else (second, first):
                 model.append(number, 3)
                 model.check()
-
-
-@THEME.case("fork-shares-pages", "a fork of full pages takes no page more", needs={"fork", "count"})
-def _fork_shares(subject: CacheSubject) -> None:
-    model = _Model(subject, num_pages=8)
-    first = model.add(2 * PAGE)
-    before = model.pool.free_pages
-    model.fork(first)
-    true(model.pool.free_pages == before, "free pages", str(before), model.pool.free_pages)
 
 
 @THEME.case(

@@ -26,7 +26,7 @@ def _room(subject: StepSubject) -> float:
 )
 def _text(subject: StepSubject) -> None:
     inputs = draw(subject, Size(12, 12, 4, 3))
-    wanted = reference.attention(*inputs, is_causal=True)
+    wanted = reference.attention(inputs.query, inputs.key, inputs.value, is_causal=True)
     for t in range(12):
         query = inputs.query[:, :, t : t + 1]
         step = Problem(query, inputs.key[:, :, : t + 1], inputs.value[:, :, : t + 1])

@@ -125,7 +125,7 @@ def test_a_failed_case_says_what_was_wanted_and_came():
     report = conformance.run_decode(newest_only)
     failed = {outcome.case.name: outcome for outcome in report.failed}
     outcome = failed["step/log-of-integers"]
-    assert (outcome.what, outcome.came) == ("out", "[[[[1., 7.]]], [[[1., 7.]]]]")
+    assert (outcome.what, outcome.came) == ("out at [0, 0, 0, 1]", "[[[[1., 7.]]], [[[1., 7.]]]]")
     assert "FAILED step/log-of-integers" in str(report)
     assert "one of: " in str(report)
 

@@ -126,12 +126,17 @@ def _known(features: Iterable[str]) -> tuple[frozenset[str], str]:
     return given, "given"
 
 
+def arguments_of(fn: Callable[..., Any]) -> list[str]:
+    """Name a function's arguments; none where Python cannot tell, as of some builtins."""
+    try:
+        return list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
 def _found(subject: Subject) -> tuple[frozenset[str], str]:
     """Infer features from the arguments' names and from a trial call."""
-    try:
-        arguments = list(inspect.signature(subject.function).parameters)
-    except (TypeError, ValueError):
-        arguments = []
+    arguments = arguments_of(subject.function)
     named = [name for name in ARGUMENTS if name in arguments]
     features = {feature for name in named for feature in ARGUMENTS[name]} | _HALF
     how = f"its arguments {', '.join(named)}" if named else "its arguments (query, key, value only)"

@@ -175,17 +175,17 @@ def _expanded_keys(subject: Subject) -> None:
         close(f"gradient of {name}", grad_of(stored[name], name), summed, 1e4 * EPS[dtype])
 
 
-def _dropped(
-    subject: Subject,
+def _weights_back(
+    subject: Subject, **options: float
 ) -> tuple[Problem, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Run forward and backward with dropout and unit vectors as values: out is the weights."""
+    """Run forward and backward with unit vectors as values: the output is the weights."""
     inputs = problem(subject, Size(9, 12, 8, 5))
     eye = np.broadcast_to(np.eye(12), (*inputs.key.shape[:-1], 12)).copy()
     inputs = Problem(inputs.query, inputs.key, eye)
     upstream = np.random.default_rng(2).standard_normal((*inputs.query.shape[:-1], 12))
     dtype = subject.dtype("float64")
     natives = leaves(subject, inputs, dtype)
-    answer = subject.call_native(natives, {"dropout_p": 0.4})
+    answer = subject.call_native(natives, dict(options))
     answer.native_out.backward(subject.native(upstream, dtype))
     return inputs, answer.out, upstream, {name: grad_of(natives[name], name) for name in NAMES}
 
@@ -196,7 +196,7 @@ def _dropped(
     needs=GRAD | {"dropout"},
 )
 def _dropout_passes(subject: Subject) -> None:
-    _, dropped, upstream, grads = _dropped(subject)
+    _, dropped, upstream, grads = _weights_back(subject, dropout_p=0.4)
     wanted = dropped.swapaxes(-1, -2) @ upstream
     close("gradient of value", grads["value"], wanted, 1e3 * EPS[subject.dtype("float64")])
 
@@ -207,13 +207,21 @@ def _dropout_passes(subject: Subject) -> None:
     needs=GRAD | {"dropout"},
 )
 def _dropout_scaled(subject: Subject) -> None:
-    inputs, dropped, upstream, grads = _dropped(subject)
-    weights = subject.call(*inputs).out
-    by_weights = upstream * dropped / weights
-    by_scores = weights * (by_weights - (by_weights * weights).sum(-1, keepdims=True)) / 8**0.5
+    inputs, weights, upstream, plain_grads = _weights_back(subject)
+    _, dropped, _, grads = _weights_back(subject, dropout_p=0.4)
     allowed = 1e4 * EPS[subject.dtype("float64")]
-    close("gradient of query", grads["query"], by_scores @ inputs.key, allowed)
-    close("gradient of key", grads["key"], by_scores.swapaxes(-1, -2) @ inputs.query, allowed)
+    for came, kept in ((plain_grads, 1.0), (grads, dropped / weights)):
+        by_weights = upstream * kept
+        rest = (by_weights * weights).sum(-1, keepdims=True)
+        by_scores = weights * (by_weights - rest) / 8**0.5
+        right = {
+            "query": by_scores @ inputs.key,
+            "key": by_scores.swapaxes(-1, -2) @ inputs.query,
+        }
+        if came is plain_grads and any(abs(came[n] - right[n]).max() > allowed for n in right):
+            return  # wrong without dropout too: that is another case's business
+        for name, wanted in right.items():
+            close(f"gradient of {name}", came[name], wanted, allowed)
 
 
 @THEME.case(

@@ -22,7 +22,7 @@ ONE = {"E": 1, "Ev": 2, "B": 1, "H": 1}
 
 @THEME.case(
     "one-key-more-than-tiles",
-    "17, 33, 65, 129 and 257 keys: the last one, alone in its tile, counts",
+    "17, 33, 65, 129 and 257 keys, one more than whole tiles: the oracle's answer",
     scores=2 * 257,
 )
 def _one_more(subject: Subject) -> None:
@@ -32,7 +32,7 @@ def _one_more(subject: Subject) -> None:
 
 @THEME.case(
     "one-query-more-than-tiles",
-    "17, 33, 65, 129 and 257 queries: the last one, alone in its tile, is answered",
+    "17, 33, 65, 129 and 257 queries, one more than whole tiles: the oracle's answer",
     scores=2 * 257,
 )
 def _one_query_more(subject: Subject) -> None:
@@ -42,7 +42,7 @@ def _one_query_more(subject: Subject) -> None:
 
 @THEME.case(
     "whole-tiles",
-    "16, 32, 64, 128 and 256 keys and as many queries: no tile is partial",
+    "16, 32, 64, 128 and 256 keys and as many queries: the oracle's answer",
     level="full",
     scores=256 * 256,
 )
@@ -52,7 +52,7 @@ def _whole_tiles(subject: Subject) -> None:
 
 
 @THEME.case(
-    "every-number-of-keys", "1, 2, 3 … 130 keys: each number of them", level="full", scores=260
+    "every-number-of-keys", "1, 2, 3 … 130 keys: the oracle's answer", level="full", scores=260
 )
 def _every_key(subject: Subject) -> None:
     for num_keys in range(1, 131):
@@ -61,7 +61,7 @@ def _every_key(subject: Subject) -> None:
 
 @THEME.case(
     "every-number-of-queries",
-    "1, 2, 3 … 130 queries: each number of them",
+    "1, 2, 3 … 130 queries: the oracle's answer",
     level="full",
     scores=260,
 )

@@ -35,7 +35,7 @@ CUTS: dict[str, tuple[Any, str]] = {
 }
 QUICK = ("S", "Bx1x1xS")
 SHAPES = {
-    "square": Size(4, 4, 2, 3, B=4, H=4),
+    "square": Size(3, 3, 2, 4, B=3, H=3),
     "ragged": Size(3, 6, 2, 4, B=4, H=2),
 }
 

@@ -53,12 +53,12 @@ def _affordable(subject: Subject, axis: str) -> None:
         raise LeftOut
 
 
-@THEME.case("1100-queries", "1,100 queries: every row is written", scores=1100 * 3)
+@THEME.case("1100-queries", "1,100 queries: the oracle's answer", scores=1100 * 3)
 def _queries(subject: Subject) -> None:
     hold_to_oracle(subject, problem(subject, Size(1100, 3, 2, 3, B=1, H=1)))
 
 
-@THEME.case("70007-queries", "70,007 queries: every row is written", level="full", scores=3 * MANY)
+@THEME.case("70007-queries", "70,007 queries: the oracle's answer", level="full", scores=3 * MANY)
 def _many_queries(subject: Subject) -> None:
     _affordable(subject, "queries")
     small = problem(subject, Size(PERIOD, 3, 1, 2, B=1, H=1))
@@ -70,7 +70,7 @@ def _many_queries(subject: Subject) -> None:
 
 @THEME.case(
     "70007-queries-backward",
-    "the gradients of 70,007 queries: each row its own, and all of them in those of the keys",
+    "the gradients of 70,007 queries, and of the keys that they see",
     needs=GRAD,
     level="full",
     scores=3 * MANY,
@@ -89,7 +89,7 @@ def _many_queries_backward(subject: Subject) -> None:
         close(f"gradient of {name}", came[name], wanted[name], allowed)
 
 
-@THEME.case("70007-keys", "70,007 keys: each counts", level="full", scores=2 * MANY)
+@THEME.case("70007-keys", "70,007 keys: the oracle's answer", level="full", scores=2 * MANY)
 def _many_keys(subject: Subject) -> None:
     _affordable(subject, "keys")
     options: Options = {"return_lse": True} if subject.has("lse") else {}
@@ -146,9 +146,15 @@ def _add_heads(batch: int, heads: int, level: str) -> None:
     says, scores = f"{batch} sequences of {heads} heads", TILE * batch * heads
     name = f"{batch}-sequences-of-{heads}-heads"
     settings: dict[str, Any] = {"scores": scores, "needs": {"batch"}}
-    THEME.add(name, f"{says}: each is answered", forward, level=level, **settings)
+    THEME.add(name, f"{says}: the oracle's answer", forward, level=level, **settings)
     settings["needs"] = GRAD | {"batch"}
-    THEME.add(f"{name}-backward", f"{says}: their gradients", backward, level="full", **settings)
+    THEME.add(
+        f"{name}-backward",
+        f"{says}: the gradients of plain PyTorch",
+        backward,
+        level="full",
+        **settings,
+    )
 
 
 _fill_heads()
@@ -169,9 +175,9 @@ def _fill_widths() -> None:
 
         name, says = f"width-{width}-v{value_width}", f"keys {width} and values {value_width} wide"
         level = "quick" if width == 300 else "full"
-        THEME.add(name, f"{says}: every column counts", forward, level=level, scores=24)
+        THEME.add(name, f"{says}: the oracle's answer", forward, level=level, scores=24)
         if width in (300, 1030):
-            says = f"{says}: gradients of every column"
+            says = f"{says}: the gradients of plain PyTorch"
             THEME.add(f"{name}-backward", says, backward, needs=GRAD, level="full", scores=24)
 
 
@@ -183,7 +189,7 @@ GROUPS = ((8, 2), (8, 1), (5, 1), (12, 2), (14, 2), (32, 2))
 def _fill_groups() -> None:
     """Add groups of 4, 8, 5, 6, 7 and 16 query heads to a key head."""
     for heads, kv_heads in GROUPS:
-        size = Size(3, 5, 2, 3, B=2, H=heads, Hkv=kv_heads)
+        size = Size(3, 5, 2, 3, B=1, H=heads, Hkv=kv_heads)
 
         def forward(subject: Subject, size: Size = size) -> None:
             hold_to_oracle(subject, problem(subject, size), enable_gqa=True)
@@ -195,9 +201,16 @@ def _fill_groups() -> None:
         says = f"{group} query heads share a key head"
         level = "quick" if group in (4, 8) else "full"
         needs, scores = {"gqa", "batch"}, size.scores
-        THEME.add(f"groups-of-{group}", says, forward, needs=needs, level=level, scores=scores)
+        THEME.add(
+            f"groups-of-{group}",
+            f"{says}: the oracle's answer",
+            forward,
+            needs=needs,
+            level=level,
+            scores=scores,
+        )
         if group in (4, 16):
-            name, says = f"groups-of-{group}-backward", f"{says}: its gradient is their sum"
+            name, says = f"groups-of-{group}-backward", f"{says}: the gradients of plain PyTorch"
             THEME.add(name, says, backward, needs=needs | GRAD, level="full", scores=scores)
 
 
@@ -222,7 +235,7 @@ def _fill_modes() -> None:
         grouped = "gqa" in MODES[mode].needs
         one = {"B": 1, "H": 2 if grouped else 1, "Hkv": 1}
         for name, size in {
-            "8201-keys": Size(3, 8201, 1, 2, **one),
+            "8201-keys": Size(4, 8201, 1, 2, **one),
             "2100-queries": Size(2100, 3, 1, 2, **one),
             "34-heads": Size(3, 5, 2, 3, B=2, H=34, Hkv=17 if grouped else 34),
             "35-sequences": Size(3, 5, 2, 3, B=35, H=2, Hkv=1 if grouped else 2),
@@ -238,7 +251,8 @@ def _fill_modes() -> None:
             several = {"batch"} if size.B > 1 else set()
             needs = MODES[mode].needs | several
             says = f"{name.replace('-', ' ')}, {mode}: the oracle's answer"
-            THEME.add(f"{name}-{mode}", says, check, needs=needs, level="full", scores=size.scores)
+            scores = max(size.scores, TILE * size.B * size.H)
+            THEME.add(f"{name}-{mode}", says, check, needs=needs, level="full", scores=scores)
 
 
 _fill_modes()

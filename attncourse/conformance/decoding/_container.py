@@ -6,7 +6,6 @@ is read back must be equal to the last bit, whatever type a cache keeps.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._check import same_bits, true
+from attncourse.conformance._infer import arguments_of
 from attncourse.conformance._subject import Subject, guarded, to_numpy
 from attncourse.conformance.decoding._infer import LIBRARIES, known
 
@@ -109,7 +109,7 @@ def cache_subject(
     if library not in (None, "numpy", "torch"):
         raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
     name = f"{getattr(make, '__module__', '?')}:{getattr(make, '__name__', type(make).__name__)}"
-    arguments = frozenset(inspect.signature(make).parameters)
+    arguments = frozenset(arguments_of(make))
     subject = CacheSubject(name, make, library or "numpy", frozenset(), arguments=arguments)
     found = {feature for name, feature in ARGUMENTS.items() if name in arguments}
     trial = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._infer import arguments_of
 from attncourse.conformance._oracle import Problem, Size, problem
 from attncourse.conformance.decoding._step import FEATURES, StepSubject
 
@@ -59,7 +59,7 @@ def step_subject(
         raise TypeError(f"wanted a decode function, got {type(fn).__name__}")
     if library not in (None, "numpy", "torch"):
         raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
-    names = set(inspect.signature(fn).parameters)
+    names = set(arguments_of(fn))
     named = {feature for name, feature in ARGUMENTS.items() if name in names}
     name = f"{getattr(fn, '__module__', '?')}:{getattr(fn, '__name__', type(fn).__name__)}"
     pages = named & {"paged"} | ({"lengths"} if "paged" in named else set())

@@ -184,12 +184,12 @@ def _half_long(subject: StepSubject) -> None:
     close("out in float16", out, np.ones_like(out), 2e-3)
 
 
-@THEME.case("long-cache", "2,100 keys: each counts", scores=2100)
+@THEME.case("long-cache", "2,100 keys: the oracle's answer", scores=2100)
 def _long(subject: StepSubject) -> None:
     hold(subject, draw(subject, Size(1, 2100, 1, 2, B=1, H=1)), page=16)
 
 
-@THEME.case("very-long-cache", "40,001 keys: each counts", level="full", scores=40_001)
+@THEME.case("very-long-cache", "40,001 keys: the oracle's answer", level="full", scores=40_001)
 def _very_long(subject: StepSubject) -> None:
     hold(subject, draw(subject, Size(1, 40_001, 1, 2, B=1, H=1)), page=64)
 

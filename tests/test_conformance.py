@@ -283,6 +283,30 @@ def test_nan_and_infinity_must_stand_in_the_same_places():
     )
 
 
+def test_quick_notices_a_gradient_of_a_mask_that_is_averaged():
+    class Averaged(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, mask, shape):
+            ctx.times = int(np.prod(shape)) // max(mask.numel(), 1)
+            return mask.expand(shape)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.mean((0, 1)), None
+
+    def attention(query, key, value, attn_mask=None):
+        if attn_mask is not None and attn_mask.ndim == 2 and attn_mask.requires_grad:
+            shape = (*query.shape[:-1], key.shape[-2])
+            attn_mask = Averaged.apply(attn_mask.expand(shape[-2:]), shape)
+        return torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=attn_mask
+        )
+
+    features = {"batch", "float_mask", "grad"}
+    report = conformance.run(attention, features=features, only="gradients/mask")
+    assert [outcome.what for outcome in report.failed] == ["gradient of attn_mask at [3, 37]"]
+
+
 # What is known of a function, and executed.
 def test_a_known_flaw_is_left_out_with_its_reason_and_must_be_there():
     subject = conformance.subject_of(lambda query, key, value: 2 * textbook(query, key, value))

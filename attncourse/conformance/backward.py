@@ -123,6 +123,23 @@ def _some(subject: Subject) -> None:
         hold_gradients(subject, problem(subject, Size(5, 7, 4, 3)), wanted=(name,))
 
 
+@THEME.case(
+    "one-tensor-three-times",
+    "a tensor that is query, key and value at once collects all three gradients",
+    needs=GRAD,
+    level="full",
+)
+def _self(subject: Subject) -> None:
+    query = problem(subject, Size(7, 7, 4)).query
+    inputs = Problem(query, query, query)
+    upstream, dtype = output_gradient(inputs), subject.dtype("float64")
+    apart = gradients(subject, inputs, upstream)
+    shared = subject.native(query, dtype).requires_grad_()
+    out = subject.call_native({"query": shared, "key": shared, "value": shared}, {}).native_out
+    out.backward(subject.native(upstream, dtype))
+    close("gradient", grad_of(shared, "query"), sum(apart.values()), 1e4 * EPS[dtype])
+
+
 @THEME.case("expanded-upstream", "out.sum().backward(): its gradient has stride 0", needs=GRAD)
 def _expanded(subject: Subject) -> None:
     inputs = problem(subject, Size(17, 20, 8, 5))

@@ -183,11 +183,11 @@ def _fill_widths() -> None:
 
 _fill_widths()
 
-GROUPS = ((8, 2), (8, 1), (5, 1), (12, 2), (14, 2), (32, 2))
+GROUPS = ((4, 4), (8, 2), (8, 1), (5, 1), (12, 2), (14, 2), (32, 2))
 
 
 def _fill_groups() -> None:
-    """Add groups of 4, 8, 5, 6, 7 and 16 query heads to a key head."""
+    """Add groups of 1, 4, 8, 5, 6, 7 and 16 query heads to a key head."""
     for heads, kv_heads in GROUPS:
         size = Size(3, 5, 2, 3, B=1, H=heads, Hkv=kv_heads)
 
@@ -227,6 +227,16 @@ MODES_HERE = (
     "dropout",
     "everything",
 )
+BACKWARD = ("bottom-right", "bool-mask", "everything")
+
+
+def _options(mode: str, inputs: Problem) -> Options:
+    """Make ALiBi so gentle that keys far away still count."""
+    options = MODES[mode].options(inputs)
+    if "alibi_slopes" in options:
+        gentle = 8 / (inputs.query.shape[-2] + inputs.key.shape[-2])
+        options["alibi_slopes"] = options["alibi_slopes"] * gentle
+    return options
 
 
 def _fill_modes() -> None:
@@ -241,18 +251,25 @@ def _fill_modes() -> None:
             "35-sequences": Size(3, 5, 2, 3, B=35, H=2, Hkv=1 if grouped else 2),
         }.items():
 
-            def check(subject: Subject, mode: str = mode, size: Size = size) -> None:
+            def forward(subject: Subject, mode: str = mode, size: Size = size) -> None:
                 inputs = problem(subject, size)
-                options = MODES[mode].options(inputs)
-                if "alibi_slopes" in options:  # so gentle that keys far away still count
-                    options["alibi_slopes"] = options["alibi_slopes"] * 8 / (size.L + size.S)
+                options = _options(mode, inputs)
                 hold_to_oracle(subject, inputs, factor=1 + ONE_BY_ONE * size.S, **options)
+
+            def backward(subject: Subject, mode: str = mode, size: Size = size) -> None:
+                inputs = problem(subject, size)
+                hold_gradients(subject, inputs, **_options(mode, inputs))
 
             several = {"batch"} if size.B > 1 else set()
             needs = MODES[mode].needs | several
-            says = f"{name.replace('-', ' ')}, {mode}: the oracle's answer"
+            says = f"{name.replace('-', ' ')}, {mode}"
             scores = max(size.scores, TILE * size.B * size.H)
-            THEME.add(f"{name}-{mode}", says, check, needs=needs, level="full", scores=scores)
+            settings: dict[str, Any] = {"needs": needs, "level": "full", "scores": scores}
+            THEME.add(f"{name}-{mode}", f"{says}: the oracle's answer", forward, **settings)
+            if mode in BACKWARD:
+                settings["needs"] = needs | GRAD
+                says = f"{says}: the gradients of plain PyTorch"
+                THEME.add(f"{name}-{mode}-backward", says, backward, **settings)
 
 
 _fill_modes()

@@ -137,6 +137,18 @@ def _lse(subject: StepSubject) -> None:
         close("lse", lse, np.full((2, 1, 1), np.log(sum(COUNTS))), room(subject))
 
 
+@THEME.case(
+    "lse-type",
+    "the log-sum-exp of float16 inputs is float32 or wider",
+    needs={"lse", "half"},
+    level="full",
+)
+def _lse_type(subject: StepSubject) -> None:
+    lse = subject.step(draw(subject, Size(1, 9, 4, 3)), dtype="float16", return_lse=True).native_lse
+    came = str(lse.dtype).removeprefix("torch.")
+    true(came in ("float32", "float64"), "type of lse", "float32 or float64", came)
+
+
 @THEME.case("scores-of-10000", "scores of ±10,000: exp alone would overflow")
 def _huge(subject: StepSubject) -> None:
     hold(subject, draw(subject, Size(1, 33, 8, 5), gain=60.0))

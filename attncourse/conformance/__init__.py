@@ -16,6 +16,7 @@ from __future__ import annotations
 from attncourse.conformance._case import LEVELS, Case
 from attncourse.conformance._check import Mismatch
 from attncourse.conformance._command import EXAMPLES, add_command
+from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._infer import subject_of
 from attncourse.conformance._limits import EXTRAS, limits_of, missing_package
 from attncourse.conformance._report import Outcome, Report
@@ -35,6 +36,7 @@ __all__ = [
     "add_command",
     "all_cases",
     "cache_cases",
+    "flaws_of",
     "limits_of",
     "missing_package",
     "run",

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._limits import EXTRAS, limits_of
 from attncourse.conformance._subject import Subject
 from attncourse.rungs import FEATURES, LADDER, Rung, attention, by_name
@@ -113,7 +114,7 @@ def _rung_subject(
         max_scores=limits.max_scores,
         max_gradcheck=limits.max_gradcheck,
         strict=strict,
-        flaws=limits.flaws,
+        flaws=flaws_of(rung.name),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 EXTRAS = {
     "scale": "scale: another factor than 1 / sqrt(E)",
@@ -38,9 +38,6 @@ class Limits:
         Where its tensors must be.
     slow : bool
         Whether its tests take more than a few seconds.
-    flaws : dict of str to str
-        Cases that it is known to fail, by name, and why. Each is run, and must fail: a flaw
-        that is mended has to be deleted here.
     """
 
     max_scores: int | None = None
@@ -50,7 +47,6 @@ class Limits:
     needs: str | None = None
     device: str = "cpu"
     slow: bool = False
-    flaws: dict[str, str] = field(default_factory=dict)
 
 
 def _on_gpu() -> bool:
@@ -62,15 +58,9 @@ _INTERPRETED = Limits(max_scores=25_000, max_gradcheck=60, needs="triton", slow=
 # Tensor cores have no float64 products, so native kernels start at float32.
 _NATIVE = Limits(dtypes=("float32", "float16", "bfloat16"), needs="triton", device="cuda")
 
-_LSE_ALONE = "the backward pass makes weights from the log-sum-exp alone, where log n is lost"
-_FLOORS = {
-    f"floors/{floor}-backward": _LSE_ALONE for floor in ("finfo-min", "minus-1e30", "minus-1e9")
-}
 _LIMITS = {
     "loops": Limits(max_scores=30_000),
     "batched": Limits(grad_twice=True),
-    "recompute": Limits(flaws=_FLOORS),
-    "sdpa": Limits(flaws=_FLOORS),
 }
 
 

@@ -58,7 +58,7 @@ class Subject:
     two_axes : bool
         Whether it takes (L, E); if not, it is given (1, 1, L, E) instead.
     flaws : dict of str to str
-        Cases that it is known to fail, as in `Limits`.
+        Cases that it is known to fail, as in `_flaws`.
     """
 
     name: str

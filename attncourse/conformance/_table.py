@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._limits import limits_of, missing_package
 from attncourse.conformance._report import Report
 from attncourse.conformance._run import run
@@ -127,7 +128,7 @@ def capabilities(rung: Rung, report: Report | None = None) -> dict[str, str]:
         found[feature] = _yes_or_no(rung, feature, report)
     limit = limits_of(rung.name).max_scores
     found["tested up to, on a CPU"] = "every case" if limit is None else f"{limit:,} scores"
-    found["fails, as is known"] = ", ".join(sorted(limits_of(rung.name).flaws)) or "nothing"
+    found["fails, as is known"] = ", ".join(sorted(flaws_of(rung.name))) or "nothing"
     return found
 
 

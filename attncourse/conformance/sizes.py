@@ -46,9 +46,9 @@ def _affordable(subject: Subject, axis: str) -> None:
     size = Size(4096, 3, 1, 2, B=1, H=1) if axis == "queries" else Size(2, 4096, 1, 2, B=1, H=1)
     inputs, seconds = problem(subject, size), []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()  # not of the clock: the machine may be busy
         subject.call(*inputs)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     if min(seconds) * (MANY / 4096) ** 2 > 20:
         raise LeftOut
 

@@ -51,7 +51,8 @@ def test_rung_passes(rung, case):
     needs_package(rung)
     outcome = conformance.run_case(case, SUBJECTS[rung.name])
     details = f"{outcome.what}: wanted {outcome.wanted}, came {outcome.came}"
-    assert outcome.status == "passed", f"{case.says}; {details}; {outcome.size_of_error()}"
+    known = outcome.flaw and case.name in conformance.flaws_of(rung.name)
+    assert outcome.status == "passed" or known, f"{case.says}; {details}; {outcome.size_of_error()}"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +89,11 @@ def test_only_what_the_table_says_is_left_out(rung):
         outside = {"grad_twice"} | ({"float64"} if "float64" not in limits.dtypes else set())
         assert lacking or large or outside & case.needs, case.name
     assert sum(applies(rung, case) for case in CASES) >= 125
+
+
+def test_known_flaws_are_flaws_of_cases_that_there_are():
+    for rung in LADDER:
+        assert conformance.flaws_of(rung.name).keys() <= {case.name for case in CASES}
 
 
 def test_the_table_in_the_book_is_what_execution_gives():

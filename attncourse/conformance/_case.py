@@ -35,7 +35,7 @@ class Case:
 
     name: str
     says: str
-    check: Callable[[Subject], None]
+    check: Callable[[Any], None]
     needs: frozenset[str] = frozenset()
     level: str = "quick"
     scores: int = 1
@@ -73,7 +73,7 @@ class Theme:
         self,
         name: str,
         says: str,
-        check: Callable[[Subject], None],
+        check: Callable[[Any], None],
         *,
         needs: Iterable[str] = (),
         level: str = "quick",
@@ -89,7 +89,7 @@ class Theme:
     def case(self, name: str, says: str, **settings: Any) -> Callable[..., Any]:
         """Decorate a function that takes a `Subject`, making a case of it."""
 
-        def register(check: Callable[[Subject], None]) -> Callable[[Subject], None]:
+        def register(check: Callable[[Any], None]) -> Callable[[Subject], None]:
             self.add(name, says, check, **settings)
             return check
 

@@ -40,6 +40,10 @@ class Mismatch(AssertionError):
         super().__init__(f"{what}: wanted {wanted}, came {came}{size}")
 
 
+class LeftOut(Exception):
+    """A case found, while it ran, that it is too large for the function."""
+
+
 def close(what: str, came: Any, wanted: Any, allowed: float) -> float:
     """Check that no number is further off than `allowed`.
 

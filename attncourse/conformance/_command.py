@@ -10,19 +10,26 @@ from typing import Any
 
 from attncourse.conformance._case import LEVELS
 
+KINDS = ("attention", "decode", "cache")
 DESCRIPTION = """\
-Run an attention function, your own or a rung of the ladder, through the suite.
+Run an attention function, a decode function or a cache through its suite: your own, a rung
+of the ladder, or the package's.
 
 It is called with query, key and value by position and with its other arguments by name.
 What it can do is read off its arguments' names (is_causal, attn_mask, return_lse, ...);
-cases that need more are left out and counted. A failed case prints what was wanted and what
-came. The exit status is 0 when all passed, 1 when one failed, 2 when nothing could be run."""
+cases that need more are left out and counted. With --as decode it is called as a step of
+decoding with a cache, with --as cache as a class that stores keys and values. A failed case
+prints what was wanted and what came. The exit status is 0 when all passed, 1 when one
+failed, 2 when nothing could be run."""
 EXAMPLES = """\
 examples:
   attncourse conformance my_kernel:attention         my_kernel.py in this folder
   attncourse conformance my_kernel:attention --only exact/causal
   attncourse conformance my_kernel:attention --level full --html report.html
-  attncourse conformance recompute                   a rung, by its name"""
+  attncourse conformance recompute                   a rung, by its name
+  attncourse conformance my_cache:decode --as decode
+  attncourse conformance my_cache:Cache --as cache
+  attncourse conformance paged_decode --as decode    the package's own, by its name"""
 
 
 def add_command(subparsers: Any) -> None:
@@ -35,12 +42,19 @@ def add_command(subparsers: Any) -> None:
     """
     parser = subparsers.add_parser(
         "conformance",
-        help="run an attention function through the conformance suite",
+        help="run an attention function, a decode function or a cache through its suite",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", help="module:function, or the name of a rung such as batched")
+    parser.add_argument("target", help="module:name, or the name of a rung such as batched")
+    parser.add_argument(
+        "--as",
+        dest="kind",
+        choices=KINDS,
+        default="attention",
+        help="what it is: attention (default), decode or cache",
+    )
     parser.add_argument(
         "--level", choices=LEVELS, default="quick", help="quick: seconds; full: all cases"
     )
@@ -69,11 +83,13 @@ def command(options: argparse.Namespace) -> int:
         0 when all cases passed, 1 when one failed, 2 when there was nothing to run.
     """
     from attncourse.conformance._run import run
+    from attncourse.conformance.decoding import run_cache, run_decode
 
+    runner: Any = {"attention": run, "decode": run_decode, "cache": run_cache}[options.kind]
     try:
         fn = load(options.target)
         features = options.features.split(",") if options.features else None
-        report = run(fn, options.level, features, library=options.library, only=options.only)
+        report = runner(fn, options.level, features, library=options.library, only=options.only)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         print(f"attncourse conformance: {error}", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._limits import EXTRAS, limits_of
 from attncourse.conformance._subject import Subject
 from attncourse.rungs import FEATURES, LADDER, Rung, attention, by_name
@@ -113,6 +114,7 @@ def _rung_subject(
         max_scores=limits.max_scores,
         max_gradcheck=limits.max_gradcheck,
         strict=strict,
+        flaws=flaws_of(rung.name),
     )
 
 
@@ -125,12 +127,17 @@ def _known(features: Iterable[str]) -> tuple[frozenset[str], str]:
     return given, "given"
 
 
+def arguments_of(fn: Callable[..., Any]) -> list[str]:
+    """Name a function's arguments; none where Python cannot tell, as of some builtins."""
+    try:
+        return list(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
 def _found(subject: Subject) -> tuple[frozenset[str], str]:
     """Infer features from the arguments' names and from a trial call."""
-    try:
-        arguments = list(inspect.signature(subject.function).parameters)
-    except (TypeError, ValueError):
-        arguments = []
+    arguments = arguments_of(subject.function)
     named = [name for name in ARGUMENTS if name in arguments]
     features = {feature for name in named for feature in ARGUMENTS[name]} | _HALF
     how = f"its arguments {', '.join(named)}" if named else "its arguments (query, key, value only)"

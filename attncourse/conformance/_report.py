@@ -31,6 +31,8 @@ class Outcome:
     lacks : tuple of str
         For a case left out: features that the function does not have; none when the case is
         larger than the function is tested with.
+    flaw : str
+        For a case left out that was run and failed, as is known of this function: why.
     """
 
     case: Case
@@ -42,6 +44,7 @@ class Outcome:
     error: float | None = None
     allowed: float | None = None
     lacks: tuple[str, ...] = ()
+    flaw: str = ""
 
     def size_of_error(self) -> str:
         """Write the largest error and what was allowed."""
@@ -116,8 +119,10 @@ class Report:
         lacking = [o for o in self.left_out if o.lacks]
         names = sorted({name for outcome in lacking for name in outcome.lacks})
         lines = [f"{len(lacking)} cases need one of: {', '.join(names)}"] if lacking else []
-        large = len(self.left_out) - len(lacking)
-        return lines + ([f"{large} cases are larger than it is tested with"] if large else [])
+        flaws = [outcome for outcome in self.left_out if outcome.flaw]
+        large = len(self.left_out) - len(lacking) - len(flaws)
+        lines += [f"{large} cases are larger than it is tested with"] if large else []
+        return lines + [f"{o.case.name} fails, as is known: {o.flaw}" for o in flaws]
 
     def __str__(self) -> str:
         lines = [*self.head(), "", f"{'theme':<12} {'passed':>7} {'failed':>7} {'left out':>9}"]

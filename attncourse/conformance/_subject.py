@@ -8,8 +8,9 @@ case has to remember any of this.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +57,8 @@ class Subject:
         Whether a warning fails a case.
     two_axes : bool
         Whether it takes (L, E); if not, it is given (1, 1, L, E) instead.
+    flaws : dict of str to str
+        Cases that it is known to fail, as in `_flaws`.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Subject:
     max_gradcheck: int | None = None
     strict: bool = False
     two_axes: bool = True
+    flaws: dict[str, str] = field(default_factory=dict)
 
     def has(self, *features: str) -> bool:
         """Tell whether every feature named is there; so are "torch" and "float64"."""
@@ -136,13 +140,8 @@ class Subject:
         if padded:
             inputs = [array[None, None] for array in inputs]
         rest = {name: arg for name, arg in natives.items() if name in options}
-        with poisoned(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            loud: Literal["warn", "ignore"] = "warn" if self.strict else "ignore"
-            with np.errstate(divide=loud, over=loud, invalid=loud, under="ignore"):
-                result = self.function(*inputs, **{**options, **rest})
-        if self.strict:
-            _no_warning(caught)
+        with guarded(self.strict):
+            result = self.function(*inputs, **{**options, **rest})
         for name, array in natives.items():
             if not np.array_equal(to_numpy(array), before[name], equal_nan=True):
                 raise Mismatch(name, "an input that the call leaves as it was", "a changed input")
@@ -171,6 +170,24 @@ class Subject:
                 raise Mismatch(what, "real numbers", str(array.dtype))
         numbers = None if lse is None else to_numpy(lse)
         return Answer(to_numpy(out), numbers, out, lse)
+
+
+@contextmanager
+def guarded(strict: bool = False) -> Iterator[None]:
+    """Poison memory that was never written while a function runs; if strict, let no warning by.
+
+    Raises
+    ------
+    Mismatch
+        For a warning, if strict.
+    """
+    with poisoned(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loud: Literal["warn", "ignore"] = "warn" if strict else "ignore"
+        with np.errstate(divide=loud, over=loud, invalid=loud, under="ignore"):
+            yield
+    if strict:
+        _no_warning(caught)
 
 
 def to_numpy(array: Any) -> np.ndarray:

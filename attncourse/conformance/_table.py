@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._limits import limits_of, missing_package
 from attncourse.conformance._report import Report
 from attncourse.conformance._run import run
@@ -108,7 +109,8 @@ def capabilities(rung: Rung, report: Report | None = None) -> dict[str, str]:
     Returns
     -------
     dict
-        Each feature to "yes" or "no"; "tested up to, on a CPU" to a number of scores.
+        Each feature to "yes" or "no"; "tested up to, on a CPU" to a number of scores; "fails, as
+        is known" to names of cases.
 
     Raises
     ------
@@ -126,6 +128,7 @@ def capabilities(rung: Rung, report: Report | None = None) -> dict[str, str]:
         found[feature] = _yes_or_no(rung, feature, report)
     limit = limits_of(rung.name).max_scores
     found["tested up to, on a CPU"] = "every case" if limit is None else f"{limit:,} scores"
+    found["fails, as is known"] = ", ".join(sorted(flaws_of(rung.name))) or "nothing"
     return found
 
 
@@ -164,7 +167,7 @@ def capability_table(rungs: Iterable[Rung] = LADDER) -> list[list[str]]:
     rungs = list(rungs)
     columns = [capabilities(rung) for rung in rungs]
     rows = [["feature", *(rung.name for rung in rungs)]]
-    for name in ("library", *FEATURES, "tested up to, on a CPU"):
+    for name in ("library", *FEATURES, "tested up to, on a CPU", "fails, as is known"):
         label = FEATURES.get(name, name)
         rows.append([label, *(column[name] for column in columns)])
     return rows

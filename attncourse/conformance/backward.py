@@ -123,6 +123,23 @@ def _some(subject: Subject) -> None:
         hold_gradients(subject, problem(subject, Size(5, 7, 4, 3)), wanted=(name,))
 
 
+@THEME.case(
+    "one-tensor-three-times",
+    "a tensor that is query, key and value at once collects all three gradients",
+    needs=GRAD,
+    level="full",
+)
+def _self(subject: Subject) -> None:
+    query = problem(subject, Size(7, 7, 4)).query
+    inputs = Problem(query, query, query)
+    upstream, dtype = output_gradient(inputs), subject.dtype("float64")
+    apart = gradients(subject, inputs, upstream)
+    shared = subject.native(query, dtype).requires_grad_()
+    out = subject.call_native({"query": shared, "key": shared, "value": shared}, {}).native_out
+    out.backward(subject.native(upstream, dtype))
+    close("gradient", grad_of(shared, "query"), sum(apart.values()), 1e4 * EPS[dtype])
+
+
 @THEME.case("expanded-upstream", "out.sum().backward(): its gradient has stride 0", needs=GRAD)
 def _expanded(subject: Subject) -> None:
     inputs = problem(subject, Size(17, 20, 8, 5))
@@ -175,21 +192,53 @@ def _expanded_keys(subject: Subject) -> None:
         close(f"gradient of {name}", grad_of(stored[name], name), summed, 1e4 * EPS[dtype])
 
 
+def _weights_back(
+    subject: Subject, **options: float
+) -> tuple[Problem, np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Run forward and backward with unit vectors as values: the output is the weights."""
+    inputs = problem(subject, Size(9, 12, 8, 5))
+    eye = np.broadcast_to(np.eye(12), (*inputs.key.shape[:-1], 12)).copy()
+    inputs = Problem(inputs.query, inputs.key, eye)
+    upstream = np.random.default_rng(2).standard_normal((*inputs.query.shape[:-1], 12))
+    dtype = subject.dtype("float64")
+    natives = leaves(subject, inputs, dtype)
+    answer = subject.call_native(natives, dict(options))
+    answer.native_out.backward(subject.native(upstream, dtype))
+    return inputs, answer.out, upstream, {name: grad_of(natives[name], name) for name in NAMES}
+
+
 @THEME.case(
     "same-dropout-in-both-passes",
     "the backward pass drops exactly the weights that the forward pass dropped",
     needs=GRAD | {"dropout"},
 )
 def _dropout_passes(subject: Subject) -> None:
-    inputs = problem(subject, Size(9, 12, 8, 5))
-    eye = np.broadcast_to(np.eye(12), (*inputs.key.shape[:-1], 12)).copy()
-    upstream = np.random.default_rng(2).standard_normal((*inputs.query.shape[:-1], 12))
-    dtype = subject.dtype("float64")
-    natives = leaves(subject, Problem(inputs.query, inputs.key, eye), dtype)
-    answer = subject.call_native(natives, {"dropout_p": 0.4})  # out = the dropped weights
-    answer.native_out.backward(subject.native(upstream, dtype))
-    wanted = answer.out.swapaxes(-1, -2) @ upstream
-    close("gradient of value", grad_of(natives["value"], "value"), wanted, 1e3 * EPS[dtype])
+    _, dropped, upstream, grads = _weights_back(subject, dropout_p=0.4)
+    wanted = dropped.swapaxes(-1, -2) @ upstream
+    close("gradient of value", grads["value"], wanted, 1e3 * EPS[subject.dtype("float64")])
+
+
+@THEME.case(
+    "dropout-scaled-in-both-passes",
+    "the gradients of query and key count the weights that stayed 1 / (1 - p) times",
+    needs=GRAD | {"dropout"},
+)
+def _dropout_scaled(subject: Subject) -> None:
+    inputs, weights, upstream, plain_grads = _weights_back(subject)
+    _, dropped, _, grads = _weights_back(subject, dropout_p=0.4)
+    allowed = 1e4 * EPS[subject.dtype("float64")]
+    for came, kept in ((plain_grads, 1.0), (grads, dropped / weights)):
+        by_weights = upstream * kept
+        rest = (by_weights * weights).sum(-1, keepdims=True)
+        by_scores = weights * (by_weights - rest) / 8**0.5
+        right = {
+            "query": by_scores @ inputs.key,
+            "key": by_scores.swapaxes(-1, -2) @ inputs.query,
+        }
+        if came is plain_grads and any(abs(came[n] - right[n]).max() > allowed for n in right):
+            return  # wrong without dropout too: that is another case's business
+        for name, wanted in right.items():
+            close(f"gradient of {name}", came[name], wanted, allowed)
 
 
 @THEME.case(

@@ -81,6 +81,15 @@ def _causal_more_queries(subject: Subject) -> None:
 
 
 @THEME.case(
+    "causal-one-query",
+    "a single query is query 0: of four keys it sees the first",
+    needs={"causal"},
+)
+def _causal_one_query(subject: Subject) -> None:
+    hold(subject, [mean(COUNTS[:1], VALUES[:1])], is_causal=True)
+
+
+@THEME.case(
     "bottom-right",
     "the last query sees every key; the one before all but one",
     needs={"causal", "bottom_right"},

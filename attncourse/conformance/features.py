@@ -150,9 +150,7 @@ def _grouped_mask(subject: Subject) -> None:
     hold_to_oracle(subject, inputs, attn_mask=float_mask(inputs), enable_gqa=True)
 
 
-@THEME.case(
-    "negative-scale", "scale=-0.5 prefers the keys that match least", needs={"scale"}, level="full"
-)
+@THEME.case("negative-scale", "scale=-0.5 prefers the keys that match least", needs={"scale"})
 def _negative(subject: Subject) -> None:
     hold_to_oracle(subject, problem(subject, Size(17, 20, 8)), scale=-0.5)
 

@@ -160,7 +160,6 @@ def _extra_gradient(subject: Subject, name: str, numbers: np.ndarray, **options:
     "mask-gradient-right-or-refused",
     "a float mask that requires gradients gets right ones, or the call says no",
     needs=GRAD | {"float_mask"},
-    level="full",
 )
 def _mask_gradient(subject: Subject) -> None:
     numbers = np.random.default_rng(3).standard_normal((2, 2, 5, 70))

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._case import Theme
+from attncourse.conformance._check import close
 from attncourse.conformance._modes import MODES, bool_mask, float_mask
 from attncourse.conformance._oracle import Size, hold_to_oracle, problem
 from attncourse.conformance._subject import Subject
+from attncourse.conformance._tolerance import EPS
 
 THEME = Theme("layouts")
 
@@ -194,3 +196,23 @@ def _unchanged(subject: Subject) -> None:
     for mode in ("bool-mask", "float-mask", "causal", "alibi", "everything"):
         if subject.has(*MODES[mode].needs):
             subject.call(*inputs, **MODES[mode].options(inputs))
+
+
+@THEME.case("one-array-three-times", "the same array as query, key and value")
+def _self(subject: Subject) -> None:
+    query = problem(subject, Size(7, 7, 4)).query
+    dtype = subject.dtype("float64")
+    shared = subject.native(query, dtype)
+    came = subject.call_native({"query": shared, "key": shared, "value": shared}, {})
+    close("out", came.out, subject.call(query, query, query).out, 1e3 * EPS[dtype])
+
+
+@THEME.case("overlapping-views", "query, key and value that overlap in one array", level="full")
+def _overlapping(subject: Subject) -> None:
+    whole = problem(subject, Size(7, 7, 8)).query
+    dtype = subject.dtype("float64")
+    cuts = {"query": np.s_[..., :5], "key": np.s_[..., 1:6], "value": np.s_[..., 2:7]}
+    stored = subject.native(whole, dtype)
+    came = subject.call_native({name: stored[cut] for name, cut in cuts.items()}, {})
+    apart = subject.call(*(whole[cut] for cut in cuts.values()))
+    close("out", came.out, apart.out, 1e3 * EPS[dtype])

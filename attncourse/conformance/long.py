@@ -41,8 +41,9 @@ BACKWARD = ("causal", "window-bottom-right", "mask-and-causal", "causal-dropout"
 
 def _size(length: tuple[int, int], mode: str, heads: int = 1) -> Size:
     """One sequence; two query heads a key head where grouped heads are asked for."""
-    grouped = "gqa" in MODES[mode].needs
-    return Size(*length, E=8, Ev=5, B=1, H=heads * (2 if grouped else 1), Hkv=heads)
+    group = 2 if "gqa" in MODES[mode].needs else 1
+    heads = max(heads, group)
+    return Size(*length, E=8, Ev=5, B=1, H=heads, Hkv=heads // group)
 
 
 def _options(mode: str, inputs: Problem) -> Options:

@@ -69,8 +69,8 @@ def _float64_stays(subject: Subject) -> None:
 HALVES = ("float16", "bfloat16")
 
 
-def _usable(subject: Subject, dtype: str) -> bool:
-    """NumPy has no bfloat16."""
+def usable(subject: Subject, dtype: str) -> bool:
+    """Tell whether a function is tested in a type; NumPy has no bfloat16."""
     return dtype in subject.dtypes and (subject.library == "torch" or dtype != "bfloat16")
 
 
@@ -79,7 +79,7 @@ def _usable(subject: Subject, dtype: str) -> bool:
 )
 def _half_stays(subject: Subject) -> None:
     for dtype in HALVES:
-        if _usable(subject, dtype):
+        if usable(subject, dtype):
             _same_type(subject, dtype)
 
 
@@ -93,9 +93,11 @@ def plain_error(inputs: Problem, dtype: str, options: dict[str, Any], wanted: np
     return float(np.abs(to_numpy(out) - wanted).max(initial=0.0))
 
 
-def _hold_half(subject: Subject, inputs: Problem, dtype: str, **options: Any) -> None:
+def hold_half(subject: Subject, inputs: Problem, dtype: str, **options: Any) -> None:
     """Allow twice the error of plain PyTorch plus half a step of the type."""
     seen = rounded(subject, inputs, dtype)
+    for name in options.keys() & {"attn_mask", "alibi_slopes"}:
+        options[name] = to_numpy(subject.native(options[name], dtype))
     wanted = reference.attention(*seen, **options)
     error = plain_error(seen, dtype, options, wanted)
     out = subject.call(*inputs, dtype=dtype, **options).out
@@ -111,8 +113,8 @@ def _fill() -> None:
                 size = Size(*length, 24, 16, B=1, H=heads[0], Hkv=heads[1])
                 inputs = problem(subject, size)
                 for dtype in HALVES:
-                    if _usable(subject, dtype):
-                        _hold_half(subject, inputs, dtype, **MODES[mode].options(inputs))
+                    if usable(subject, dtype):
+                        hold_half(subject, inputs, dtype, **MODES[mode].options(inputs))
 
             THEME.add(
                 f"half-{length[0]}x{length[1]}-{mode}",
@@ -139,7 +141,7 @@ def _half_scores(subject: Subject) -> None:
     one_hot = np.zeros((*lead, size, size)) + 3e3 * np.eye(size)
     value = problem(subject, Size(size, size, size, 4)).value
     for dtype in HALVES:
-        if _usable(subject, dtype):
+        if usable(subject, dtype):
             wanted = rounded(subject, Problem(one_hot, one_hot, value), dtype).value
             out = subject.call(one_hot, one_hot, value, dtype=dtype).out
             close(f"out in {dtype}", out, wanted, 0.0)
@@ -166,7 +168,7 @@ def _half_values(subject: Subject) -> None:
     scores=4098,
 )
 def _half_long(subject: Subject) -> None:
-    if not _usable(subject, "float16"):
+    if not usable(subject, "float16"):
         return
     query, key, value = np.zeros((1, 4)), np.zeros((4098, 4)), np.ones((4098, 2))
     value[:, 1] = np.tile([1.0, 0.0], 2049)

@@ -1,7 +1,9 @@
-"""Wrong attention functions, each one small change away from a right one.
+"""Wrong attention functions and caches, each one small change away from a right one.
 
-`dense.toml` and `flash.toml` list the changes of `dense.py` and `flash.py`. Most are
-mistakes that were made: in homework, in kernels, or in this course's own code.
+`dense.toml` and `flash.toml` list the changes of `dense.py` and `flash.py`; the other lists
+go by kind and name the file that each changes. Most are mistakes that were made: in
+homework, in kernels, or in this course's own code. `steps.toml` and `caches.toml` change
+what decodes with a cache.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 BASES = ("dense", "flash")
+LISTS = (*BASES, "sizes", "state", "numbers")
+DECODING = {"steps": "decode", "caches": "Cache"}
 
 
 @dataclass(frozen=True)
@@ -26,18 +30,21 @@ class Mutant:
     ----------
     name : str
         What is wrong with it.
-    base : {"dense", "flash"}
-        The correct file that it changes.
+    base : str
+        The correct file that it changes: "dense", "flash", "steps" or "caches".
     changes : tuple of (str, str)
         Text to find, and what it becomes; each text stands there exactly once.
     caught_by : str
         Name of the case that must fail.
+    of : str
+        What of the file is tested.
     """
 
     name: str
     base: str
     changes: tuple[tuple[str, str], ...]
     caught_by: str
+    of: str = "attention"
 
     def source(self) -> str:
         """Return the changed source.
@@ -56,20 +63,20 @@ class Mutant:
 
     def load(self) -> Callable[..., Any]:
         """Return the wrong function."""
-        return load(self.source(), f"<{self.name}>")
+        return load(self.source(), f"<{self.name}>", self.of)
 
 
-def load(source: str, name: str) -> Callable[..., Any]:
-    """Execute a source and return its `attention`, with lines that tracebacks can show."""
+def load(source: str, name: str, of: str = "attention") -> Callable[..., Any]:
+    """Execute a source and return one thing in it, with lines that tracebacks can show."""
     module = ModuleType(name)
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), module.__dict__)
-    return module.attention
+    return getattr(module, of)
 
 
-def correct(base: str) -> Callable[..., Any]:
-    """Return the correct function of a file."""
-    return load(_read(f"{base}.py"), f"<{base}>")
+def correct(base: str, of: str = "attention") -> Callable[..., Any]:
+    """Return the correct function or class of a file."""
+    return load(_read(f"{base}.py"), f"<{base}>", of)
 
 
 def library_of(base: str) -> str:
@@ -85,17 +92,35 @@ def features_of(base: str) -> set[str]:
     return (set(FEATURES) | {"scale", "half"}) - lacking
 
 
+def decoding_features(of: str) -> set[str]:
+    """Return what a decode function of `steps.py` can do."""
+    from attncourse.conformance.decoding._step import FEATURES
+
+    return set(FEATURES) - ({"paged"} if of == "decode" else set())
+
+
 def mutants() -> tuple[Mutant, ...]:
-    """Return all mutants, those of dense attention first."""
+    """Return all wrong attention functions, list by list."""
+    return _listed(dict.fromkeys(LISTS, "attention"))
+
+
+def decoding_mutants() -> tuple[Mutant, ...]:
+    """Return all wrong decode functions and caches."""
+    return _listed(DECODING)
+
+
+def _listed(lists: dict[str, str]) -> tuple[Mutant, ...]:
+    """Read lists of mutants; each has a thing that is tested unless an entry says otherwise."""
     return tuple(
         Mutant(
             entry["name"],
-            base,
+            entry.get("base", name),
             tuple((change["find"], change["become"]) for change in entry["change"]),
             entry["caught_by"],
+            entry.get("of", of),
         )
-        for base in BASES
-        for entry in tomllib.loads(_read(f"{base}.toml"))["mutant"]
+        for name, of in lists.items()
+        for entry in tomllib.loads(_read(f"{name}.toml"))["mutant"]
     )
 
 

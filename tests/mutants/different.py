@@ -172,6 +172,40 @@ def powers_of_two(query, key, value, is_causal=False, return_lse=False):
     return (out, lse) if return_lse else out
 
 
+TRIANGLES = {}
+
+
+@_wide
+def remembers_triangles(query, key, value, is_causal=False):
+    """Keep causal masks between calls, by both lengths, and hand the output out turned."""
+    shape = query.shape[-2], key.shape[-2]
+    hidden = TRIANGLES.setdefault(shape, ~np.tri(*shape, dtype=bool)) & is_causal
+    used = ~hidden.all(0)[:, None]
+    key, value = np.where(used, key, 0), np.where(used, value, 0)
+    scores = np.where(hidden, -np.inf, query @ key.swapaxes(-1, -2) * query.shape[-1] ** -0.5)
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+    turned = value.swapaxes(-1, -2) @ (weights / weights.sum(-1, keepdims=True)).swapaxes(-1, -2)
+    return turned.swapaxes(-1, -2)
+
+
+def added_masks(query, key, value, attn_mask=None, scale=None):
+    """Turn boolean masks into 0 and -inf, and let torch broadcast them; no gradients of masks."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    shape = (*query.shape[:-1], key.shape[-2])
+    mask = torch.zeros(()) if attn_mask is None else attn_mask
+    if mask.requires_grad:
+        raise NotImplementedError("no gradients of attn_mask")
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+    mask = mask.to(wide).expand(shape)
+    used = (mask != -torch.inf).any(-2)[..., None]
+    k, v = (array.to(wide).masked_fill(~used, 0.0) for array in (key, value))
+    some = (mask != -torch.inf).any(-1, keepdim=True)
+    scores = scale * query.to(wide) @ k.mT + mask.masked_fill(~some, 0.0)
+    return (scores.softmax(-1).masked_fill(~some, 0.0) @ v).to(query.dtype)
+
+
 # Each with its features; None: found out from its arguments and by trial calls.
 DIFFERENT = (
     (in_the_log_domain, None),
@@ -183,4 +217,6 @@ DIFFERENT = (
     (einsum_by_group, {"batch", "causal", "gqa", "bool_mask", "grad", "half"}),
     (one_query_mapped, None),
     (powers_of_two, None),
+    (remembers_triangles, None),
+    (added_masks, None),
 )

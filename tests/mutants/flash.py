@@ -16,6 +16,7 @@ class Flash(torch.autograd.Function):
         q, k, v = query.to(wide), key.to(wide), value.to(wide)
         out = torch.empty((*q.shape[:-1], v.shape[-1]), dtype=wide)
         lse = torch.empty(q.shape[:-1], dtype=wide)
+        peak, total = torch.empty_like(lse), torch.empty_like(lse)
         groups = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         for start in range(0, q.shape[-2], BLOCK_M):
@@ -38,7 +39,8 @@ class Flash(torch.autograd.Function):
             out[..., rows, :] = acc / safe_sum
             row_lse = torch.where(some, row_max + safe_sum.log(), -torch.inf)
             lse[..., rows] = row_lse[..., 0]
-        ctx.save_for_backward(q, k, v, out, lse)
+            peak[..., rows], total[..., rows] = row_max[..., 0], safe_sum[..., 0]
+        ctx.save_for_backward(q, k, v, out, peak, total)
         ctx.options, ctx.groups, ctx.kind = options, groups, query.dtype
         ctx.mark_non_differentiable(lse)
         return out.to(query.dtype), lse
@@ -48,17 +50,18 @@ class Flash(torch.autograd.Function):
         # Saved as constants, out and lse would make second derivatives wrong.
         if torch.is_grad_enabled():
             raise RuntimeError("no second derivatives")
-        q, k, v, out, lse = ctx.saved_tensors
+        q, k, v, out, peak, total = ctx.saved_tensors
         options, scale = ctx.options, ctx.options["scale"]
         grad_out = grad_out.to(q.dtype)
         dq, dk, dv = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         delta = (grad_out * out).sum(-1, keepdim=True)
-        centre = lse.masked_fill(lse == -torch.inf, 0.0)[..., None]
+        # Not from the lse alone: beside a maximum of -1e30 the logarithm of the sum is lost.
+        centre = peak.masked_fill(peak == -torch.inf, 0.0)[..., None]
         for start in range(0, q.shape[-2], BLOCK_M):
             rows = slice(start, min(start + BLOCK_M, q.shape[-2]))
             for cols in key_tiles(rows, q.shape[-2], k.shape[-2], options):
                 scores, slope = tile_scores(q, k, rows, cols, options)
-                weights = torch.exp(scores - centre[..., rows, :])
+                weights = torch.exp(scores - centre[..., rows, :]) / total[..., rows, None]
                 kept = tile_dropout(weights, rows, cols, options)
                 dv[..., cols, :] += (weights * kept).mT @ grad_out[..., rows, :]
                 dp = grad_out[..., rows, :] @ v[..., cols, :].mT * kept

@@ -15,6 +15,7 @@ from course_needs import NEEDS, unmet
 from docutils import nodes
 from jupyter_cache import get_cache
 
+LEDGER = ("book/claims",)  # it says which checks were not executed
 AFTER = "Not run: a cell above failed on this machine."
 NEED = (
     "Not run here: this cell needs {need}, which is missing on this machine. "
@@ -63,7 +64,8 @@ def find_troubles(app, env, added, changed, removed):
     paths = {Path(env.doc2path(doc)): doc for doc in docs}
     found = {paths[path]: each for path, each in read_troubles(app.srcdir, paths).items()}
     before, env.course_troubles = getattr(env, "course_troubles", {}), found
-    return [doc for doc in {*before, *found} if before.get(doc) != found.get(doc)]
+    differ = [doc for doc in {*before, *found} if before.get(doc) != found.get(doc)]
+    return [*differ, *(doc for doc in LEDGER if differ and doc in env.found_docs)]
 
 
 def report(doc, trouble):

@@ -53,7 +53,7 @@ def book(options: argparse.Namespace) -> None:
             serve(options.port)
     if code:
         reason = f"the book was not built (exit code {code}); the reason stands above"
-        raise Failed("\n".join(built.last_words()) if OUTCOME.exists() else reason)
+        raise Failed("\n".join(built.last_words() if OUTCOME.exists() else []) or reason)
 
 
 def test_steps(package_only: bool) -> list:
@@ -139,10 +139,11 @@ def steady(options: argparse.Namespace) -> None:
 
 def clean(options: argparse.Namespace) -> None:
     """Remove what was built (and with --all the environment too)."""
+    if options.all:
+        check_owner()
     for name in ["_build", "dist", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis"]:
         shutil.rmtree(ROOT / name, ignore_errors=True)
     if options.all:
-        check_owner()
         shutil.rmtree(VENV, ignore_errors=True)
 
 

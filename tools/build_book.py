@@ -29,14 +29,10 @@ sys.path.insert(0, str(ROOT / "book" / "_ext"))
 sys.path.insert(0, str(ROOT / "tools"))
 from course_execution import execution_key, hash_files  # noqa: E402
 from outcome import Outcome, read, write  # noqa: E402
+from processes import lossless, say  # noqa: E402
 
 HEARTBEAT_SECONDS = 10
 SINGLE_INPUTS = ("_config.yml", "_toc.yml", "pyproject.toml", "CHANGELOG.md")
-
-
-def say(text):
-    """Print one line of progress at once."""
-    print(text, flush=True)
 
 
 def inputs_hash():
@@ -84,7 +80,8 @@ def build_pages():
     code = "from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", code, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
     path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
-    environment = {**os.environ, "PYTHONPATH": path}
+    spoken = f"{sys.stderr.encoding}:backslashreplace"
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": spoken}
     # Warnings arrive on stderr; what Jupyter Book says on stdout is how to open the pages.
     process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
     passed = wait_for(process, start) == 0
@@ -140,6 +137,7 @@ def serve(port):
 
 def main(arguments=None):
     """Run the command line; return the exit status."""
+    lossless()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--serve", nargs="?", const=8000, type=int, metavar="PORT")
     parser.add_argument("--serve-only", type=int, metavar="PORT", help="serve what is built")

@@ -13,9 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "book" / "tables"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from mutants.catalogue import features_of, library_of, mutants  # noqa: E402
+from processes import lossless  # noqa: E402
 
 from attncourse import conformance  # noqa: E402
 from attncourse.conformance._table import capability_table, to_csv  # noqa: E402
@@ -46,6 +47,7 @@ def kill_table() -> list[list[str]]:
 
 def main() -> int:
     """Write or check both tables."""
+    lossless()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare, fail on a difference")
     check = parser.parse_args().check

@@ -22,7 +22,11 @@ __all__ = ["highest_during", "peak_memory"]
 _RESET_PEAK = "5"
 # Linux's allocator keeps small freed arrays for later, how many depends on chance. Above this
 # size it gives them back at once, so that what is measured is what the call holds.
-_CHILD = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+_CHILD = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+    "PYTHONIOENCODING": "utf-8",
+}
 
 
 def peak_memory(
@@ -70,7 +74,7 @@ def peak_memory(
     places = [str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     env = os.environ | _CHILD | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
     done = subprocess.run(
-        command, env=env, timeout=timeout, capture_output=True, text=True, check=False
+        command, env=env, timeout=timeout, capture_output=True, encoding="utf-8", check=False
     )
     if done.returncode:
         raise RuntimeError(f"measuring {rung} at {seq_len} failed: {done.stderr.strip()[-500:]}")

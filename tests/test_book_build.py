@@ -6,6 +6,7 @@ import sys
 import nbformat
 import pytest
 from built_book import ROOT
+from course_address import read_address
 from tiny_book import build, make_tiny_book, page
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def test_the_page_says_at_its_cell_what_was_expected_and_how_to_report_it(broken
         "assert 0.5 &lt; share, &#x27;too small&#x27;",
         "AssertionError: too small\nshare is 0.31",
         "It may be this machine",
-        "https://github.com/OWNER/attncourse/issues",
+        read_address(ROOT).repository + "/issues",
         "chapters/02_bad.ipynb, cell claim",
         f"Python {sys.version.split()[0]}",
     ):

@@ -114,8 +114,9 @@ def test_the_tools_print_in_ascii_too(tmp_path, command, status):
 def test_every_tool_that_prints_asks_for_it():
     silent = [
         path.name
-        for path in sorted((ROOT / "tools").glob("*.py"))
-        if "__main__" in (text := path.read_text(encoding="utf-8")) and "lossless()" not in text
+        for path in sorted((ROOT / "tools").rglob("*.py"))
+        if 'if __name__ == "__main__"' in (text := path.read_text(encoding="utf-8"))
+        and "lossless()" not in text
     ]
     assert silent == []
 

@@ -1,6 +1,9 @@
 """The book's machinery: the ledger, the execution key, and executing chapters."""
 
 import json
+import os
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -277,3 +280,25 @@ def test_the_address_is_read_from_one_setting(tmp_path):
     (tmp_path / "pyproject.toml").write_text("")
     with pytest.raises(KeyError, match="repository"):
         read_address(tmp_path)
+
+
+@pytest.mark.parametrize("without", ["triton", ""], ids=["without", "with"])
+def test_nbval_skips_by_name_what_this_machine_lacks(tmp_path, without):
+    pytest.importorskip("triton")
+    cell = nbformat.v4.new_code_cell("import triton", metadata={"tags": ["needs-triton"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "one.ipynb")
+    options = ["-c", str(ROOT / "pyproject.toml"), "-p", "conftest", "--nbval-lax", "-rs"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "without"), str(ROOT)]),
+            "ATTNCOURSE_WITHOUT": without,
+        },
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    assert ("needs triton" in done.stdout) == bool(without)
+    assert f"1 {'skipped' if without else 'passed'}" in done.stdout

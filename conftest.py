@@ -1,8 +1,14 @@
 """What must be settled before any test module is imported."""
 
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent / "book" / "_ext"))
+from course_needs import unmet
 
 # Triton picks its interpreter when it is first imported, and torch.compile imports it:
 # where no NVIDIA driver runs, nobody may be faster than this line.
@@ -33,3 +39,14 @@ def pytest_terminal_summary(terminalreporter):
     for path in slowest:
         share = seconds[path] / total
         terminalreporter.write_line(f"{seconds[path]:7.1f} s {share:5.0%}  {path}")
+
+
+def pytest_collection_modifyitems(items):
+    """Skip by name the chapters' cells that need what is missing here (see course_needs)."""
+    cells = [item for item in items if hasattr(item, "cell") and hasattr(item, "cell_num")]
+    for item in cells:
+        tags = item.cell.metadata.get("tags", [])
+        if lacking := unmet(tags):
+            item.add_marker(pytest.mark.skip(reason=f"needs {', '.join(lacking)}"))
+        elif "needs-triton" in tags and Path("/dev/nvidiactl").exists():
+            item.options["check"] = False  # what is stored came from Triton's interpreter

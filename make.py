@@ -19,38 +19,41 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "tools"))
 
-from environment import INSTALL_LIMIT, PYTHON, VENV, check_python, env
-from processes import ROOT, Failed, minutes, run, say
+import outcome
+from environment import INSTALL_LIMIT, PYTHON, VENV, check_owner, check_python, env
+from processes import ROOT, Failed, lossless, minutes, run, say
 
 PAGES = ROOT / "_build" / "html"
+OUTCOME = ROOT / "_build" / "book.json"
+
+BUILD_STEP = "build the book"
 
 # Seconds after which a step is stopped: a kernel or a browser that hangs must not hang us.
 BOOK_LIMIT, TEST_LIMIT, CHECK_LIMIT = 1500, 2700, 300
 STEADY_LIMIT = 4 * 3600
 
 
-def build_book() -> None:
-    """Execute the chapters and build the book."""
-    code, _ = run([PYTHON, "tools/build_book.py"], BOOK_LIMIT)
-    if code:
-        raise Failed(f"the book was not built (exit code {code}); the reason stands above")
-
-
 def serve(port: int) -> None:
     """Serve the built book to this machine only, until Ctrl-C."""
     with contextlib.suppress(KeyboardInterrupt):
-        subprocess.call([str(PYTHON), "tools/build_book.py", "--serve", str(port)], cwd=ROOT)
+        subprocess.call([str(PYTHON), "tools/build_book.py", "--serve-only", str(port)], cwd=ROOT)
     say("The server has ended; the pages stay in _build/html.")
 
 
 def book(options: argparse.Namespace) -> None:
-    """Make the environment, build the book, serve it."""
+    """Make the environment, build the book, serve what there is of it."""
     start = time.monotonic()
     env()
-    build_book()
-    say(f"book: built in {minutes(time.monotonic() - start)}, pages in {PAGES}")
-    if options.serve:
-        serve(options.port)
+    strict = ["--strict"] if options.strict else []
+    code, _ = run([PYTHON, "tools/build_book.py", *strict], BOOK_LIMIT)
+    built = outcome.read(OUTCOME)
+    if built.pages != "none":
+        say(f"book: built in {minutes(time.monotonic() - start)}, pages in {PAGES}")
+        if options.serve:
+            serve(options.port)
+    if code:
+        reason = f"the book was not built (exit code {code}); the reason stands above"
+        raise Failed("\n".join(built.last_words() if OUTCOME.exists() else []) or reason)
 
 
 def test_steps(package_only: bool) -> list:
@@ -73,10 +76,20 @@ def test_steps(package_only: bool) -> list:
         return [*checks, ("pytest (package)", [*pytest, *marks], TEST_LIMIT, one_thread)]
     return [
         *checks,
-        ("build the book", [PYTHON, "tools/build_book.py"], BOOK_LIMIT, {}),
+        (BUILD_STEP, [PYTHON, "tools/build_book.py", "--strict"], BOOK_LIMIT, {}),
         ("pytest", pytest, TEST_LIMIT, one_thread),
         ("chapters again", [*pytest, *chapters, *limits], TEST_LIMIT, one_thread),
     ]
+
+
+def without_book(name: str) -> list:
+    """Return what a step leaves out after the book failed, so that this is said once."""
+    if name == "pytest":
+        return ["-m", "not book"]
+    if name == "chapters again":
+        failed = [chapter for chapter, *_ in outcome.read(OUTCOME).failures]
+        return [f"--ignore=chapters/{chapter}.ipynb" for chapter in failed]
+    return []
 
 
 def closing_line(lines: list) -> str:
@@ -89,10 +102,15 @@ def test(options: argparse.Namespace) -> None:
     """Run every check, also after one failed, and sum up."""
     env()
     rows, tally = [], {"passed": 0, "failed": 0, "error": 0, "skipped": 0}
+    book_failed = False
     for name, command, limit, variables in test_steps(options.package):
         say(f"\n=== {name}")
         start = time.monotonic()
-        code, lines = run(command, limit, **variables)
+        left_out = without_book(name) if book_failed else []
+        if left_out:
+            say(f"the book failed above; left out here: {' '.join(left_out)}")
+        code, lines = run([*command, *left_out], limit, **variables)
+        book_failed |= name == BUILD_STEP and code != 0
         closing = closing_line(lines) if "pytest" in command else ""
         for count, word in re.findall(r"(\d+) (passed|failed|error|skipped)", closing):
             tally[word] += int(count)
@@ -121,6 +139,8 @@ def steady(options: argparse.Namespace) -> None:
 
 def clean(options: argparse.Namespace) -> None:
     """Remove what was built (and with --all the environment too)."""
+    if options.all:
+        check_owner()
     for name in ["_build", "dist", ".ruff_cache", ".mypy_cache", ".pytest_cache", ".hypothesis"]:
         shutil.rmtree(ROOT / name, ignore_errors=True)
     if options.all:
@@ -135,6 +155,11 @@ def lock(_: argparse.Namespace) -> None:
         raise Failed("requirements.txt was not renewed; the reason stands above")
 
 
+def chosen(variable: str, default: str) -> bool:
+    """Read a yes or no from the environment: ``make book SERVE=0``."""
+    return (os.environ.get(variable) or default) not in {"0", "no", "false"}
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the command line."""
     top = argparse.ArgumentParser(prog="python make.py", description=__doc__.splitlines()[0])
@@ -145,7 +170,8 @@ def parser() -> argparse.ArgumentParser:
     part = commands.add_parser("book", help="build the book and serve it (SERVE=0: only build)")
     part.add_argument("--no-serve", dest="serve", action="store_false")
     part.add_argument("--port", type=int, default=8000)
-    part.set_defaults(do=book, serve=os.environ.get("SERVE", "1") not in {"0", "no", "false"})
+    part.add_argument("--strict", action="store_true", help="all clean, or no page (STRICT=1)")
+    part.set_defaults(do=book, serve=chosen("SERVE", "1"), strict=chosen("STRICT", "0"))
     part = commands.add_parser("test", help="run every check")
     part.add_argument("--package", action="store_true", help="without book and browser")
     part.set_defaults(do=test)
@@ -162,6 +188,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list | None = None) -> int:
     """Run one command; return the exit code."""
+    lossless()
     options, options_rest = parser().parse_known_args(arguments)
     if options_rest and options.command != "steady":
         parser().error(f"unrecognized arguments: {' '.join(options_rest)}")

@@ -6,6 +6,7 @@ Each command lives in the module that does the work, as `add_command(subparsers)
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -45,6 +46,17 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def print_every_character() -> None:
+    """Have what a terminal cannot show printed as its number, such as `u2264`, not raise.
+
+    A report must not be lost, and its exit status with it, because a Windows console knows
+    256 characters.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -58,6 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 for success; what the command returns otherwise, 2 for wrong words or a missing package.
     """
+    print_every_character()
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))

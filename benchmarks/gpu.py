@@ -70,7 +70,7 @@ def clocks() -> dict[str, str]:
     )
     try:
         command = ["nvidia-smi", f"--query-gpu={names}", "--format=csv,noheader"]
-        said = subprocess.check_output(command, text=True, timeout=20).splitlines()[0]
+        said = subprocess.check_output(command, encoding="utf-8", timeout=20).splitlines()[0]
     except (OSError, subprocess.SubprocessError) as error:
         return {"error": str(error)}
     return dict(zip(names.split(","), map(str.strip, said.split(",")), strict=True))

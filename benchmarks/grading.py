@@ -62,7 +62,7 @@ def measure(exercise: str, submissions: int, jobs: int, executor: str) -> dict:
         stop.set()
         watcher.join()
         files = (folder / "out/results").glob("*.json")
-        results = [json.loads(path.read_text()) for path in files]
+        results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
     return {
         "exercise": found.id,
         "libraries": sorted(set(found.callables.values())),

@@ -22,7 +22,7 @@ CODE = "import time; start = time.perf_counter(); import {}; print(time.perf_cou
 def seconds(module):
     """Return how long a fresh process takes to import a module."""
     command = [sys.executable, "-c", CODE.format(module)]
-    return float(subprocess.check_output(command, text=True, timeout=60))
+    return float(subprocess.check_output(command, encoding="utf-8", timeout=60))
 
 
 def measure(pairs):

@@ -139,7 +139,7 @@ def kept(path: Path, only: str) -> dict[str, Any]:
     """Return the stored results that are not repeated, which a shorter run leaves alone."""
     if not only:
         return {}
-    stored = json.loads(path.read_text())["accuracy"]
+    stored = json.loads(path.read_text(encoding="utf-8"))["accuracy"]
     return {name: result for name, result in stored.items() if not name.startswith(only)}
 
 

@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="repeat the runs whose name starts so")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text())["runs"] if chosen.only else {}
+    results = json.loads(RESULTS.read_text(encoding="utf-8"))["runs"] if chosen.only else {}
     for name, run in plan().items():
         if name.startswith(chosen.only):
             results[name] = [run(seed=seed) | {"seed": seed} for seed in range(chosen.seeds)]

@@ -1,13 +1,17 @@
 """The book's machinery: the ledger, the execution key, and executing chapters."""
 
 import json
+import os
+import subprocess
+import sys
 
 import nbformat
 import pytest
 from built_book import ROOT
 from course_address import read_address
-from course_claims import asserts, bounds, find_problems, held_to, read_claims, state, summary
+from course_claims import asserts, bounds, find_problems, held_to, read_claims, summary
 from course_execution import cache_folder, execution_key
+from course_needs import NEEDS, unmet
 from execute_chapters import fill_cache
 from jupyter_cache import get_cache
 
@@ -57,12 +61,97 @@ def test_a_changed_package_executes_anew(tmp_path):
     assert not first_folder.exists(), "the cache of the old package is still there"
 
 
+def failure(root, source):
+    """Execute a chapter of one cell and return what is recorded of its failure."""
+    make_book(root, **{"01_bad": source})
+    (run,) = fill_cache(root, say=lambda _: None)
+    return run.trouble
+
+
+@pytest.mark.slow
+def test_a_failed_assertion_says_what_was_expected_and_what_came(tmp_path):
+    source = "def share(x):\n    return 2 * x\nx = 0.1\nassert 0.5 < share(x) <= 4 * x, 'off'"
+    found = failure(tmp_path, source)
+    assert found["expected"] == "assert 0.5 < share(x) <= 4 * x, 'off'"
+    assert found["came"] == "AssertionError: off\nshare(x) is 0.2\n4 * x is 0.4"
+    assert "----> 4" in found["traceback"]
+    assert "\x1b" not in found["traceback"]
+    assert "numpy " in found["machine"]
+
+
+@pytest.mark.slow
+def test_a_call_that_asserts_is_what_was_expected(tmp_path):
+    found = failure(tmp_path, "import numpy as np\nnp.testing.assert_allclose([1.0], [2.0])")
+    assert found["expected"] == "np.testing.assert_allclose([1.0], [2.0])"
+    assert "ACTUAL: array([1.])" in found["came"]
+
+
+@pytest.mark.slow
+def test_an_endless_cell_is_stopped_and_recorded(tmp_path, monkeypatch):
+    monkeypatch.setattr("execute_chapters.CELL_SECONDS", 3)
+    found = failure(tmp_path, "while True:\n    pass")
+    assert found["expected"] == "the cell ends within 3 seconds"
+    assert found["came"] == "it still ran after 3 seconds and was stopped"
+    assert "slow or busy" in found["why"]
+
+
+@pytest.mark.slow
+def test_a_kernel_that_dies_is_recorded(tmp_path):
+    found = failure(tmp_path, "import os\nos._exit(3)")
+    assert found["expected"] == "the cell runs to its end"
+    assert "the process that ran it ended" in found["came"]
+    assert "memory" in found["why"]
+
+
+@pytest.mark.slow
+def test_a_value_that_takes_too_long_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("execute_chapters.VALUE_SECONDS", 1)
+    slow = "import time\ncalls = []\ndef f():\n    calls.append(time.sleep(9 * len(calls)))\n"
+    found = failure(tmp_path, slow + "    return 1\nassert f() > 2")
+    assert found["came"] == "AssertionError"
+
+
+@pytest.mark.slow
+def test_a_failed_chapter_is_tried_again_and_keeps_what_came_before(tmp_path):
+    make_book(tmp_path, **{"01_good": "print(1)", "02_bad": "print('so far')\nassert not 1"})
+    assert len(fill_cache(tmp_path, say=lambda _: None)) == 1
+    assert outputs(tmp_path, "02_bad")[0] == "so far\n"
+    lines = []
+    assert len(fill_cache(tmp_path, say=lines.append)) == 1
+    assert [line for line in lines if "unchanged, reused" in line] == [
+        "  01_good: unchanged, reused"
+    ]
+
+
+def test_a_need_that_nobody_knows_is_refused():
+    assert unmet(["claim-S1-01"]) == []
+    with pytest.raises(ValueError, match="no such need: a-gpu; known: triton"):
+        unmet(["needs-a-gpu"])
+
+
+@pytest.mark.slow
+def test_a_cell_whose_need_is_missing_is_skipped_and_keeps_its_result(tmp_path, monkeypatch):
+    make_book(tmp_path, **{"01_one": "import no_such_module"})
+    path = tmp_path / "chapters" / "01_one.ipynb"
+    book = nbformat.read(path, as_version=4)
+    book.cells[0].metadata["tags"] = ["needs-triton"]
+    book.cells[0].outputs = [nbformat.v4.new_output("stream", name="stdout", text="stored\n")]
+    nbformat.write(book, path)
+    with_it = execution_key(tmp_path)
+    monkeypatch.setitem(NEEDS, "no_such_module", "nothing")
+    book.cells[0].metadata["tags"] = ["needs-no_such_module"]
+    nbformat.write(book, path)
+    assert execution_key(tmp_path) != with_it, "what is missing belongs to the key"
+    assert fill_cache(tmp_path, say=lambda _: None) == []
+    assert outputs(tmp_path, "01_one")[0] == "stored\n"
+
+
 @pytest.mark.slow
 def test_a_failing_cell_is_named_with_its_traceback(tmp_path):
     make_book(tmp_path, **{"01_good": "print(1)", "02_bad": "1 / 0", "03_magic": "%no_such_magic"})
     lines = []
     failures = fill_cache(tmp_path, say=lines.append)
-    assert {run.path.stem for run in failures} == {"02_bad", "03_magic"}
+    assert [run.path.stem for run in failures] == ["02_bad", "03_magic"]
     assert {run.cell for run in failures} == {"only-cell"}
     bad = next(run for run in failures if run.path.stem == "02_bad")
     assert "ZeroDivisionError" in bad.failure
@@ -111,7 +200,7 @@ def test_every_statement_of_the_sources_is_in_the_ledger():
 
 
 def test_the_ledger_reports_what_is_not_checked():
-    claims = [{"id": "S1-01", "chapters": [1, 9]}, {"id": "S1-02", "chapters": [1]}]
+    claims = [{"id": "S1-01", "chapters": [1]}, {"id": "S1-02", "chapters": [1]}]
     good = {1: [("S1-01", "cell-a", True), ("S1-02", "cell-b", True)]}
     assert find_problems(claims, good) == []
     untagged = {1: [("S1-01", "cell-a", True)]}
@@ -122,22 +211,17 @@ def test_the_ledger_reports_what_is_not_checked():
     assert find_problems(claims, unknown) == ["chapter 01 #cell-c: unknown claim S9-99"]
 
 
-def test_a_statement_without_cells_is_planned_and_counted_so():
-    claims = [{"chapters": chapters} for chapters in ([1], [1, 9], [9], [8, 9], [2])]
-    written = {1: "chapters/01_one", 2: "chapters/02_two"}
-    states = [state(claim, written) for claim in claims]
-    assert states == ["executed", "in part", "planned", "planned", "executed"]
-    text = summary(claims, written)
-    for words in (
-        "Of the 5 statements",
-        "**3 are executed**",
-        "1 of them in part",
-        "**2 are planned",
-    ):
-        assert words in text
-    assert (
-        summary([{"chapters": [1]}], written) == "All **1 statements are executed** in this book."
-    )
+def test_a_statement_whose_chapter_is_missing_is_reported():
+    claims = [{"id": "S1-01", "chapters": [9]}]
+    assert find_problems(claims, {}) == ["chapter 09 has no cell tagged claim-S1-01"]
+
+
+def test_the_ledger_says_what_was_not_executed_here():
+    claims = [{"chapters": [1]}, {"chapters": [2]}]
+    assert summary(claims, {}) == "All **2 statements are executed** in this book."
+    text = summary(claims, {"chapters/02_two": {"cell": "a"}})
+    assert "[](/chapters/02_two.ipynb)" in text
+    assert "**was not executed**" in text
 
 
 @pytest.mark.parametrize(
@@ -196,3 +280,25 @@ def test_the_address_is_read_from_one_setting(tmp_path):
     (tmp_path / "pyproject.toml").write_text("")
     with pytest.raises(KeyError, match="repository"):
         read_address(tmp_path)
+
+
+@pytest.mark.parametrize("without", ["triton", ""], ids=["without", "with"])
+def test_nbval_skips_by_name_what_this_machine_lacks(tmp_path, without):
+    pytest.importorskip("triton")
+    cell = nbformat.v4.new_code_cell("import triton", metadata={"tags": ["needs-triton"]})
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "one.ipynb")
+    options = ["-c", str(ROOT / "pyproject.toml"), "-p", "conftest", "--nbval-lax", "-rs"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "without"), str(ROOT)]),
+            "ATTNCOURSE_WITHOUT": without,
+        },
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    assert ("needs triton" in done.stdout) == bool(without)
+    assert f"1 {'skipped' if without else 'passed'}" in done.stdout

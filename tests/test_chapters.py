@@ -1,7 +1,10 @@
 """The chapters as files: the house rules that can be checked without executing anything."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from built_book import ROOT
@@ -80,6 +83,44 @@ def test_claim_cells_can_fail(path):
     tagged = [c for c in cells(path) if any(t.startswith("claim-") for t in tags(c))]
     assert tagged, "a chapter checks at least one statement of the ledger"
     assert [c["id"] for c in tagged if not asserts(source(c))] == []
+
+
+@each_chapter
+def test_a_cell_that_is_skipped_somewhere_stores_what_it_prints(path):
+    skipped = [c for c in cells(path) if any(t.startswith("needs-") for t in tags(c))]
+    bare = [c["id"] for c in skipped if "print(" in source(c) and "keep_output" not in tags(c)]
+    assert not bare, "tag them keep_output and nbval-check-output, then tools/keep_outputs.py"
+    assert [c["id"] for c in skipped if DRAWS.search(source(c))] == [], "a figure is not stored"
+
+
+WINDOWS, MACOS = "triton,resource,/proc", "triton,/proc"
+RUN = (
+    "import sys, nbformat; from pathlib import Path; sys.path.insert(0, 'tools')\n"
+    "from execute_chapters import Run, execute\n"
+    "path = Path(sys.argv[1])\n"
+    "run = execute(Run(path, nbformat.read(path, as_version=4)))\n"
+    "sys.exit(f'{run.cell}: {run.failure}' if run.failure else 0)"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "without"),
+    [*((number, WINDOWS) for number in (3, 12, 15, 16, 17)), (12, MACOS)],
+    ids=str,
+)
+def test_a_chapter_runs_where_something_is_missing(number, without):
+    """Chapters that use Triton or measure memory, on simulated systems: see tests/without."""
+    places = os.pathsep.join([str(ROOT / "tests" / "without"), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(CHAPTERS[number - 1])],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": places, "ATTNCOURSE_WITHOUT": without},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @each_chapter

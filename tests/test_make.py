@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT))
 
 import environment  # noqa: E402
+import outcome  # noqa: E402
+from outcome import Outcome  # noqa: E402
 from processes import Failed, minutes, run  # noqa: E402
 
 import make  # noqa: E402
@@ -110,12 +112,40 @@ def test_every_step_runs_and_the_failed_ones_are_named(monkeypatch, capsys):
     assert make.main(["test"]) == 0
 
 
+def steps_that_note(tmp_path, book_code):
+    """Return steps of which each writes what it was called with."""
+    note = (
+        "import sys; open({!r}, 'a').write(' '.join(sys.argv[1:]) + chr(10)); raise SystemExit({})"
+    )
+    return [
+        (name, [*python(note.format(str(tmp_path / name.replace(" ", "-")), code)), name], 30, {})
+        for name, code in (("build the book", book_code), ("pytest", 0), ("chapters again", 0))
+    ]
+
+
+@pytest.mark.parametrize("failed", [True, False], ids=["failed", "built"])
+def test_a_failed_book_is_said_once_and_the_rest_runs(monkeypatch, capsys, tmp_path, failed):
+    monkeypatch.setattr(make, "env", lambda: None)
+    monkeypatch.setattr(make, "OUTCOME", tmp_path / "book.json")
+    lost = Outcome(failures=[["09_bert", "sources-checked", "AssertionError"]], strict=True)
+    outcome.write(tmp_path / "book.json", lost)
+    monkeypatch.setattr(make, "test_steps", lambda _: steps_that_note(tmp_path, int(failed)))
+    assert make.main(["test"]) == int(failed)
+    assert (tmp_path / "pytest").read_text() == ("pytest -m not book\n" if failed else "pytest\n")
+    again = " --ignore=chapters/09_bert.ipynb" if failed else ""
+    assert (tmp_path / "chapters-again").read_text() == f"chapters again{again}\n"
+    if failed:
+        assert capsys.readouterr().out.endswith("failed: build the book\n")
+
+
 def test_the_steps_are_all_there():
     names = [name for name, *_ in make.test_steps(package_only=False)]
     assert names == [
         "ruff check", "ruff format", "mypy", "notebooks are clean", "one address",
         "build the book", "pytest", "chapters again",
     ]  # fmt: skip
+    book = next(command for name, command, *_ in make.test_steps(False) if name == make.BUILD_STEP)
+    assert book[-1] == "--strict"
     package = make.test_steps(package_only=True)[-1]
     assert "not book and not browser" in package[1]
     for _, command, limit, _ in make.test_steps(package_only=False):
@@ -132,12 +162,66 @@ def test_serve_0_only_builds(monkeypatch, value, serve):
     assert make.parser().parse_args(["book", "--no-serve"]).serve is False
 
 
-def test_a_book_that_does_not_build_is_not_served(monkeypatch, capsys):
+@pytest.mark.parametrize(("value", "strict"), [("1", True), ("", False), ("0", False)])
+def test_strict_1_publishes_only_what_is_clean(monkeypatch, value, strict):
+    monkeypatch.setenv("STRICT", value)
+    assert make.parser().parse_args(["book"]).strict is strict
+    assert make.parser().parse_args(["book", "--strict"]).strict is True
+
+
+BAD = ["09_bert", "sources-checked", "AssertionError: off"]
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """Return a function that has ``make book`` end in an outcome, and the list of its calls."""
+    calls = []
     monkeypatch.setattr(make, "env", lambda: None)
-    monkeypatch.setattr(make, "run", lambda *_, **__: (1, []))
-    monkeypatch.setattr(make, "serve", lambda port: pytest.fail("served a broken book"))
+    monkeypatch.setattr(make, "OUTCOME", tmp_path / "book.json")
+    monkeypatch.setattr(make, "serve", lambda port: calls.append(f"serve {port}"))
+
+    def book(end, *arguments):
+        def build(command, *_, **__):
+            calls.append(command[2:])
+            outcome.write(tmp_path / "book.json", end)
+            return end.code, []
+
+        monkeypatch.setattr(make, "run", build)
+        return make.main(["book", *arguments])
+
+    return book, calls
+
+
+def test_a_book_with_a_failed_chapter_is_served_and_the_last_lines_say_so(built, capsys):
+    book, calls = built
+    assert book(Outcome(failures=[BAD], pages="clean")) == 1
+    assert calls == [[], "serve 8000"]
+    last = capsys.readouterr().out.splitlines()[-2:]
+    assert last[0].endswith("09_bert failed at cell 'sources-checked': AssertionError: off")
+    assert last[1].startswith("The other pages stand in _build/html")
+    assert book(Outcome(failures=[BAD], pages="clean"), "--no-serve") == 1
+    assert calls[2:] == [[]]
+
+
+def test_a_strict_build_that_failed_is_not_served(built, capsys):
+    book, calls = built
+    assert book(Outcome(failures=[BAD], pages="none", strict=True), "--strict") == 1
+    assert calls == [["--strict"]]
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Nothing is published (--strict)")
+
+
+def test_a_book_that_only_warned_is_served_and_succeeds(built):
+    book, calls = built
+    assert book(Outcome(pages="warned")) == 0
+    assert calls == [[], "serve 8000"]
+    assert book(Outcome(pages="warned", strict=True), "--strict", "--no-serve") == 1
+
+
+def test_a_build_that_breaks_off_says_where_to_look(built, monkeypatch, capsys):
+    monkeypatch.setattr(make, "run", lambda *_, **__: (124, []))
     assert make.main(["book"]) == 1
-    assert "book did not finish: the book was not built" in capsys.readouterr().out
+    assert "the book was not built (exit code 124)" in capsys.readouterr().out
+    assert built[1] == []
 
 
 @pytest.fixture
@@ -188,6 +272,44 @@ def test_weights_come_when_asked_and_in_continuous_integration(sandbox, monkeypa
     assert len(calls) == 4, "once there, they are kept up to date"
 
 
+def contents(folder):
+    """Return what a folder holds, as ``{path: text}``."""
+    return {file: file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+@pytest.mark.parametrize("kind", ["link", "stamp"])
+@pytest.mark.parametrize("command", [["env"], ["book", "--no-serve"], ["clean", "--all"]], ids=str)
+def test_an_environment_of_another_checkout_is_left_alone(
+    sandbox, monkeypatch, capsys, kind, command
+):
+    folder, calls = sandbox
+    (folder / "_build").mkdir()
+    other = folder / "other"
+    (other / ".venv").mkdir(parents=True)
+    (other / ".venv" / "stamp.json").write_text(json.dumps({"root": str(other), "package": "x"}))
+    if kind == "link":
+        (folder / ".venv").rmdir()
+        (folder / ".venv").symlink_to(other / ".venv", target_is_directory=True)
+    else:
+        (folder / ".venv" / "stamp.json").write_text(json.dumps({"root": str(other)}))
+    before = contents(folder)
+    monkeypatch.setattr(make, "ROOT", folder)
+    monkeypatch.setattr(make, "VENV", folder / ".venv")
+    assert make.main(command) == 1
+    printed = capsys.readouterr().out
+    assert f"belongs to another checkout ({other / '.venv'}), so nothing was changed" in printed
+    assert (contents(folder), calls) == (before, [])
+    assert (folder / "_build").exists()
+
+
+def test_an_environment_made_by_hand_is_taken_over(sandbox):
+    folder, calls = sandbox
+    (folder / ".venv" / "stamp.json").write_text(json.dumps({"weights": "old"}))
+    environment.env()
+    assert len(calls) == 3
+    assert json.loads((folder / ".venv" / "stamp.json").read_text())["root"] == str(folder)
+
+
 def test_a_failed_install_is_tried_again(sandbox, monkeypatch):
     folder, calls = sandbox
 
@@ -202,6 +324,7 @@ def test_a_failed_install_is_tried_again(sandbox, monkeypatch):
     environment.env()
     assert len(calls) == 2
     assert set(json.loads((folder / ".venv" / "stamp.json").read_text())) == {
+        "root",
         "requirements",
         "package",
     }

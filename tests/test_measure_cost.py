@@ -1,5 +1,7 @@
 """Predicted costs agree with counted FLOPs, counted bytes and measured memory."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -132,6 +134,23 @@ def test_a_whole_matrix_takes_the_memory_that_was_predicted():
     whole, strip = (peak_memory(rung, 2048) for rung in ("batched", "strips"))
     assert 1.9 * scores < whole < 6 * scores
     assert strip < whole / 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["/proc", "/proc,resource"], ids=["macos", "windows"])
+def test_the_same_is_measured_where_the_mark_cannot_be_reset(monkeypatch, missing):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "without"))
+    here = peak_memory("batched", 1024)
+    monkeypatch.setenv("ATTNCOURSE_WITHOUT", missing)
+    assert peak_memory("batched", 1024) == pytest.approx(here, rel=0.05)
+
+
+@pytest.mark.slow
+def test_without_psutil_it_says_what_is_needed(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent / "without"))
+    monkeypatch.setenv("ATTNCOURSE_WITHOUT", "/proc,psutil")
+    with pytest.raises(RuntimeError, match="needs psutil: pip install psutil"):
+        peak_memory("batched", 16)
 
 
 @pytest.mark.slow

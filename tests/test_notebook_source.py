@@ -3,9 +3,12 @@
 import inspect
 import json
 import re
-from pathlib import Path
+import subprocess
+import sys
 
 import pytest
+from built_book import ROOT
+from course_needs import unmet
 
 from attncourse import softmax
 from attncourse.notebook import source
@@ -73,9 +76,10 @@ def test_a_method_without_docstring_is_shown_whole():
 
 def shown_in_chapters():
     """Yield each piece of source that a chapter shows."""
-    for path in sorted((Path(__file__).parents[1] / "chapters").glob("*.ipynb")):
+    for path in sorted((ROOT / "chapters").glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        here = [cell for cell in cells if not unmet(cell["metadata"].get("tags", []))]
+        code = ["".join(cell["source"]) for cell in here if cell["cell_type"] == "code"]
         names = {}
         for line in re.findall(r"^from attncourse.*$", "\n".join(code), re.M):
             exec(line, names)
@@ -91,3 +95,29 @@ def test_every_source_that_a_chapter_shows_fits_the_page():
     for name, text in shown.items():
         longest = max(text.splitlines(), key=len)
         assert len(longest) <= 79, f"{name}: {longest}"
+
+
+def test_a_kernel_is_shown_by_its_name_without_being_imported():
+    name = "attncourse.kernels.dkdv.dkdv_kernel"
+    code = f"from attncourse.notebook import source; print(source.source_text({name!r}))"
+    code += "; import sys; assert 'attncourse.kernels.dkdv' not in sys.modules"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", timeout=60
+    )
+    assert shown.returncode == 0, shown.stderr
+    pytest.importorskip("triton")
+    from attncourse.kernels.dkdv import dkdv_kernel
+
+    assert shown.stdout.rstrip() == source.source_text(dkdv_kernel)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("attncourse.softmax.nothing", "attncourse.softmax defines no function or class 'nothing'"),
+        ("stable", "wanted a name such as"),
+    ],
+)
+def test_a_name_that_is_not_there_is_refused(name, message):
+    with pytest.raises(ValueError, match=message):
+        source.source_text(name)

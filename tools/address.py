@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from check_notebooks import dump, text_of  # noqa: E402
 from course_address import read_address  # noqa: E402
+from processes import lossless  # noqa: E402
 
 REGION = re.compile(
     r"(?P<open>^[^\n]*address: (?!end)(?P<name>[a-z-]+)[^\n]*\n)(?P<body>.*?)"
@@ -143,6 +144,7 @@ def stamped(root):
 
 def main(arguments, root=ROOT):
     """Stamp or check; return the exit code."""
+    lossless()
     if arguments not in (["--write"], ["--check"]):
         print("usage: python tools/address.py --write | --check")
         return 2

@@ -1,10 +1,13 @@
-"""Build the book: execute what changed, build with warnings as errors, serve on request.
+"""Build the book: execute what changed, build the pages, serve on request.
 
     python tools/build_book.py              build into _build/html
     python tools/build_book.py --serve      build, then serve at http://127.0.0.1:8000
     python tools/build_book.py --force      execute and build everything anew
+    python tools/build_book.py --strict     publish nothing unless everything is clean
 
-The exit status is not zero when a cell fails or the build warns.
+A chapter whose cell fails keeps no other page from being built: its own page says at that cell what
+went wrong. The exit status is 1 then, and the last lines say so. With ``--strict``, which is for
+continuous integration and deployment, a failing cell or a warning leaves no page at all.
 """
 
 import argparse
@@ -20,18 +23,16 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 BUILD = ROOT / "_build"
 HTML = BUILD / "html"
-STAMP = BUILD / "inputs.sha256"
+OUTCOME = BUILD / "book.json"
+FINISHED = HTML / ".buildkey.json"  # written by book/_ext/course_pages.py at the very end
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 sys.path.insert(0, str(ROOT / "tools"))
 from course_execution import execution_key, hash_files  # noqa: E402
+from outcome import Outcome, read, write  # noqa: E402
+from processes import lossless, say  # noqa: E402
 
 HEARTBEAT_SECONDS = 10
 SINGLE_INPUTS = ("_config.yml", "_toc.yml", "pyproject.toml", "CHANGELOG.md")
-
-
-def say(text):
-    """Print one line of progress at once."""
-    print(text, flush=True)
 
 
 def inputs_hash():
@@ -44,13 +45,13 @@ def inputs_hash():
 
 
 def is_fresh():
-    """Say whether the built book belongs to the present inputs."""
-    built = (HTML / "index.html").exists() and STAMP.exists()
-    return built and STAMP.read_text(encoding="utf8") == inputs_hash()
+    """Say whether a clean book belongs to the present inputs."""
+    built = (HTML / "index.html").exists() and read(OUTCOME).clean
+    return built and read(OUTCOME).inputs == inputs_hash()
 
 
 def execute(workers):
-    """Execute the chapters that changed; print tracebacks; return whether all passed."""
+    """Execute the chapters that changed; print tracebacks; return what failed."""
     from execute_chapters import fill_cache
 
     start = time.perf_counter()
@@ -59,7 +60,7 @@ def execute(workers):
     for run in failures:
         say(f"\n{run.path.relative_to(ROOT)}, cell '{run.cell}':\n{run.failure}")
     say(f"  {time.perf_counter() - start:.1f} s")
-    return not failures
+    return [(run.path.stem, run.cell, run.trouble["came"].splitlines()[0]) for run in failures]
 
 
 def wait_for(process, start):
@@ -72,35 +73,43 @@ def wait_for(process, start):
 
 
 def build_pages():
-    """Run Jupyter Book with every warning an error; return whether it passed."""
+    """Run Jupyter Book; return how it went: "clean", "warned", or "none" where it broke off."""
     start = time.perf_counter()
     say("Pages")
+    FINISHED.unlink(missing_ok=True)
     code = "from jupyter_book.cli.main import main; main()"
     command = [sys.executable, "-c", code, "build", str(ROOT), "-W", "-n", "--keep-going", "-q"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH")) if p)
+    spoken = f"{sys.stderr.encoding}:backslashreplace"
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": spoken}
     # Warnings arrive on stderr; what Jupyter Book says on stdout is how to open the pages.
     process = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
     passed = wait_for(process, start) == 0
     if not passed:
         # Sphinx does not repeat the warnings of pages that it keeps: keep none.
         shutil.rmtree(BUILD / ".doctrees", ignore_errors=True)
-    say(f"  {'built' if passed else 'FAILED'} in {time.perf_counter() - start:.1f} s: {HTML}")
-    return passed
+    pages = "clean" if passed else "warned" if FINISHED.exists() else "none"
+    say(f"  {pages} after {time.perf_counter() - start:.1f} s: {HTML}")
+    return pages
 
 
-def build(workers, force):
-    """Build the book if anything changed; return whether it stands."""
+def build(workers, force, strict):
+    """Build the book if anything changed; return the outcome."""
     if force:
         shutil.rmtree(BUILD, ignore_errors=True)
     if is_fresh():
         say(f"The book is up to date: {HTML}")
-        return True
-    STAMP.unlink(missing_ok=True)
-    stamp = inputs_hash()
-    if not (execute(workers) and build_pages()):
-        return False
-    STAMP.write_text(stamp, encoding="utf8")
-    return True
+        return read(OUTCOME)
+    OUTCOME.unlink(missing_ok=True)
+    outcome = Outcome(inputs_hash(), strict=strict)
+    outcome.failures = execute(workers)
+    if not (strict and outcome.failures):
+        outcome.pages = build_pages()
+    if strict and not outcome.clean:
+        outcome.pages = "none"
+        shutil.rmtree(HTML, ignore_errors=True)  # nothing half-built, nothing older
+    write(OUTCOME, outcome)
+    return outcome
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -128,16 +137,23 @@ def serve(port):
 
 def main(arguments=None):
     """Run the command line; return the exit status."""
+    lossless()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--serve", nargs="?", const=8000, type=int, metavar="PORT")
+    parser.add_argument("--serve-only", type=int, metavar="PORT", help="serve what is built")
     parser.add_argument("--force", action="store_true", help="execute and build everything anew")
+    parser.add_argument("--strict", action="store_true", help="publish nothing unless all is clean")
     parser.add_argument("--workers", type=int, default=2, help="chapters executed side by side")
     options = parser.parse_args(arguments)
-    if not build(options.workers, options.force):
-        return 1
-    if options.serve is not None:
+    if options.serve_only is not None:
+        serve(options.serve_only)
+        return 0
+    outcome = build(options.workers, options.force, options.strict)
+    say("\n".join(outcome.last_words()))
+    if options.serve is not None and outcome.pages != "none":
         serve(options.serve)
-    return 0
+        say("\n".join(outcome.last_words()))
+    return outcome.code
 
 
 if __name__ == "__main__":

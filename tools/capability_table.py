@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "book" / "tables"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
 from mutants.catalogue import (  # noqa: E402
     Mutant,
@@ -24,6 +24,7 @@ from mutants.catalogue import (  # noqa: E402
     library_of,
     mutants,
 )
+from processes import lossless  # noqa: E402
 
 from attncourse import conformance  # noqa: E402
 from attncourse.conformance._table import capability_table, to_csv  # noqa: E402
@@ -76,6 +77,7 @@ def _killed(mutant: Mutant, cases: dict, subject: Any, quick: conformance.Report
 
 def main() -> int:
     """Write or check the tables."""
+    lossless()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare, fail on a difference")
     check = parser.parse_args().check

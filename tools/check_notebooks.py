@@ -15,6 +15,8 @@ import re
 import sys
 from pathlib import Path
 
+from processes import lossless
+
 ROOT = Path(__file__).resolve().parents[1]
 KEEP, COMPARED = "keep_output", "nbval-check-output"
 CELL_METADATA = {"tags", "mystnb"}
@@ -105,6 +107,7 @@ def dump(notebook):
 
 def main(arguments):
     """Check (or fix) the named notebooks, or all chapters; return the exit code."""
+    lossless()
     names = [name for name in arguments if name != "--fix"]
     paths = [Path(name) for name in names] or sorted((ROOT / "chapters").glob("*.ipynb"))
     if not paths:

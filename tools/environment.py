@@ -53,6 +53,29 @@ def environment_version() -> tuple | None:
         return None
 
 
+def check_owner() -> None:
+    """Refuse a .venv of another checkout: it is never altered from here."""
+    if VENV.is_symlink() or (VENV.exists() and VENV.resolve().parent != ROOT.resolve()):
+        other = VENV.resolve()
+    else:
+        owner = read_stamp().get("root", str(ROOT))
+        other = None if owner == str(ROOT) else Path(owner) / VENV.name
+    if other:
+        raise Failed(
+            f"{VENV} belongs to another checkout ({other}), so nothing was changed.\n"
+            "Remove it (a link, or the folder if it was copied or moved here), then run the same "
+            "command again: it makes an environment of its own."
+        )
+
+
+def read_stamp() -> dict:
+    """Return what the stamp in .venv says; nothing where there is none or it is no JSON."""
+    try:
+        return json.loads(STAMP.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 def digests() -> dict:
     """Return what the environment depends on; a change in one part redoes that part only."""
 
@@ -138,6 +161,7 @@ def env(weights: bool = False) -> None:
 
     The trained weights come only where they are asked for, or in continuous integration.
     """
+    check_owner()
     version = environment_version()
     if version is None or not OLDEST <= version <= NEWEST:
         check_python(sys.version_info[:2], sys.executable)
@@ -150,7 +174,7 @@ def env(weights: bool = False) -> None:
             hint = "On Debian and Ubuntu: apt install python3-venv"
             raise Failed("\n".join(["could not make .venv", *lines[-5:], hint]))
     wanted = digests()
-    have = json.loads(STAMP.read_text()) if STAMP.exists() else {}
+    have = {**read_stamp(), "root": str(ROOT)}
     steps = {
         "requirements": (["-r", "requirements.txt"], "installing requirements.txt"),
         "package": (["--no-deps", "--no-build-isolation", "-e", "."], "installing attncourse"),
@@ -165,4 +189,4 @@ def env(weights: bool = False) -> None:
             pip(arguments, VENV / f"install-{part}.log")
             say(f"env: done in {minutes(time.monotonic() - start)}")
             have[part] = wanted[part]
-            STAMP.write_text(json.dumps(have))
+            STAMP.write_text(json.dumps(have), encoding="utf-8")

@@ -1,7 +1,8 @@
 """Execute the chapters in parallel into the cache that the book is built from.
 
 Only what changed runs: a chapter whose code is in the cache of the present package and versions
-(see ``book/_ext/course_execution.py``) is reused. Caches of other keys are removed.
+(see ``book/_ext/course_execution.py``) is reused. Caches of other keys are removed. A chapter that
+fails is kept up to the failing cell, with what went wrong, and is tried again next time.
 """
 
 import asyncio
@@ -18,16 +19,19 @@ import yaml
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 ROOT = Path(__file__).absolute().parent.parent
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
+sys.path[:0] = [str(ROOT / "book" / "_ext"), str(ROOT / "tools")]
 from course_execution import cache_folder  # noqa: E402
+from course_needs import unmet  # noqa: E402
+from failures import describe, failed_statement, sides  # noqa: E402
 
 CELL_SECONDS = 180
+VALUE_SECONDS = 20
 HEARTBEAT_SECONDS = 15
-# Local kernels talk over local ports; their notice about it would hide the progress.
-QUIET_KERNEL = ["--log-level=ERROR"]
+# Local kernels talk over local ports, and one that is stopped complains: neither is progress.
+QUIET_KERNEL = ["--log-level=CRITICAL"]
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -40,9 +44,42 @@ class Run:
     seconds: float = 0.0
     cell: str = ""
     failure: str = ""
+    trouble: dict = field(default_factory=dict)
     reused: bool = field(default=False)
     environment: dict = field(default_factory=dict)
     cell_seconds: int = CELL_SECONDS
+
+
+class Client(NotebookClient):
+    """Execute a notebook, but no cell that needs what this machine lacks."""
+
+    async def async_execute_cell(self, cell, cell_index, **options):
+        """Execute one cell; after a failed assertion, ask for the values that it compared."""
+        self.at, self.values = cell_index, {}
+        if cell.cell_type == "code" and unmet(cell.metadata.get("tags", [])):
+            return cell
+        try:
+            return await super().async_execute_cell(cell, cell_index, **options)
+        except CellExecutionError as error:
+            statement = failed_statement(cell.source, error.traceback)
+            self.values = await self.ask(sides(statement)) if statement else {}
+            raise
+
+    async def ask(self, expressions):
+        """Return what expressions are now, as ``{expression: text}``; silent if that fails."""
+        wanted = {text: text for text in expressions}
+        if not wanted:
+            return {}
+        sent = self.kc.execute("", silent=True, user_expressions=wanted)
+        try:
+            async with asyncio.timeout(VALUE_SECONDS):
+                reply = await self.kc.get_shell_msg()
+                while reply["parent_header"].get("msg_id") != sent:
+                    reply = await self.kc.get_shell_msg()
+        except TimeoutError:
+            return {}
+        found = reply["content"].get("user_expressions", {})
+        return {text: each["data"]["text/plain"] for text, each in found.items() if "data" in each}
 
 
 def chapters_of_the_book(root=ROOT):
@@ -69,8 +106,7 @@ def execute(run):
     def note_cell(cell, cell_index):
         run.cell = cell.get("id", str(cell_index))
 
-    environment = {**kernel_environment(run.path.parent.parent), **run.environment}
-    client = NotebookClient(
+    client = Client(
         run.notebook,
         extra_arguments=QUIET_KERNEL,
         timeout=run.cell_seconds,
@@ -79,14 +115,28 @@ def execute(run):
         on_cell_start=note_cell,
         record_timing=False,
     )
+    environment = {**kernel_environment(run.path.parent.parent), **run.environment}
     try:
         # ZeroMQ needs a selector loop, which is not the default on Windows.
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             runner.run(client.async_execute(env=environment))
-    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        run.failure = str(error)
+    except (CellExecutionError, DeadKernelError, TimeoutError, RuntimeError) as error:
+        run.failure = str(error) or type(error).__name__
+        record_failure(run, client, error)
     run.seconds = time.perf_counter() - start
     return run
+
+
+def record_failure(run, client, error):
+    """Keep what went wrong, and the outputs of the cells before it."""
+    index = getattr(client, "at", 0)
+    cell = run.notebook.cells[index]
+    run.trouble = describe(cell, index, error, getattr(client, "values", {}), CELL_SECONDS)
+    for later in run.notebook.cells[index:]:
+        if later.cell_type == "code":
+            shown = later.outputs if later is cell else []
+            later.outputs = [each for each in shown if each.output_type != "error"]
+    client.set_widgets_metadata()
 
 
 def split_by_cache(cache, paths):
@@ -95,18 +145,17 @@ def split_by_cache(cache, paths):
     for path in paths:
         run = Run(path, nbformat.read(path, as_version=4))
         try:
-            cache.match_cache_notebook(run.notebook)
+            run.reused = not cache.match_cache_notebook(run.notebook).data.get("trouble")
         except KeyError:
-            todo.append(run)
-        else:
-            run.reused = True
-            reused.append(run)
+            run.reused = False
+        (reused if run.reused else todo).append(run)
     return todo, reused
 
 
 def store(cache, run):
-    """Keep an executed chapter, its widgets' state included."""
-    bundle = CacheBundleIn(run.notebook, str(run.path), data={"execution_seconds": run.seconds})
+    """Keep an executed chapter, its widgets' state and its failure included."""
+    data = {"execution_seconds": run.seconds, "trouble": run.trouble}
+    bundle = CacheBundleIn(run.notebook, str(run.path), data=data)
     cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
@@ -137,12 +186,12 @@ def prune(cache, folder, paths):
 
 
 def fill_cache(root=ROOT, workers=2, say=print):
-    """Make the cache hold every chapter of the book.
+    """Make the cache hold every chapter of the book, as far as each comes.
 
     Returns
     -------
     failures : list of Run
-        Chapters with a failing cell; empty when all is well.
+        Chapters with a failing cell, in the book's order; empty when all is well.
     """
     folder = cache_folder(root)
     folder.mkdir(parents=True, exist_ok=True)
@@ -155,11 +204,8 @@ def fill_cache(root=ROOT, workers=2, say=print):
     for number, run in enumerate(run_all(todo, workers, say), start=1):
         state = f"FAILED in cell '{run.cell}'" if run.failure else "executed"
         say(f"  [{number}/{len(todo)}] {run.path.stem}: {state} after {run.seconds:.1f} s")
-        if run.failure:
-            failures.append(run)
-        else:
-            store(cache, run)
-    if not failures:
-        prune(cache, folder, paths)
+        store(cache, run)
+        failures += [run] if run.failure else []
+    prune(cache, folder, paths)
     cache.db.dispose()
-    return failures
+    return sorted(failures, key=lambda run: paths.index(run.path))

@@ -10,6 +10,8 @@ import textwrap
 import tomllib
 from pathlib import Path
 
+from processes import lossless
+
 ROOT = Path(__file__).resolve().parents[1]
 OPEN, CLOSE = "<!-- imports: written by tools/imports_picture.py -->", "<!-- imports: end -->"
 WIDTH = 60
@@ -54,6 +56,7 @@ def filled(text, root=ROOT):
 
 def main():
     """Rewrite the picture."""
+    lossless()
     path = ROOT / "CONTRIBUTING.md"
     text = path.read_text(encoding="utf-8")
     path.write_text(filled(text), encoding="utf-8", newline="\n")

@@ -14,6 +14,8 @@ import tempfile
 import venv
 from pathlib import Path
 
+from processes import lossless
+
 ROOT = Path(__file__).resolve().parents[1]
 LINE = "# --- computed by `python make.py lock`: what the packages above need themselves ---"
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;#]+)")
@@ -61,6 +63,7 @@ def freeze(requirements):
 
 def main():
     """Rewrite requirements.txt."""
+    lossless()
     path = ROOT / "requirements.txt"
     upper = by_hand(path.read_text(encoding="utf-8"))
     lower = computed(freeze(upper), pins(upper))

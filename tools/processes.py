@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -23,6 +24,13 @@ def minutes(seconds: float) -> str:
     """Write a duration for people: ``41 s``, ``2 min 05 s``."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+def lossless() -> None:
+    """Have a character that a terminal cannot show printed as its number, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def say(text: str) -> None:
@@ -49,7 +57,7 @@ def run(command: list, limit: float, show=say, **variables: str) -> tuple[int, l
     process = subprocess.Popen(
         [str(part) for part in command],
         cwd=ROOT,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", **variables},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8", **variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

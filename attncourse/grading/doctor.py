@@ -62,9 +62,10 @@ def _read_attack(box: Sandbox, folder: Path) -> bool:
     """Try to read a secret; return True if it came out."""
     secret = secrets.token_hex(16)
     place = folder / "secret.txt"
-    place.write_text(secret)
+    place.write_text(secret, encoding="utf-8")
     code = (
-        f"try:\n    print(open({str(place)!r}).read())\nexcept OSError as error:\n    print(error)"
+        f"try:\n    print(open({str(place)!r}, encoding='utf-8').read())\n"
+        "except OSError as error:\n    print(error)"
     )
     return secret in _run(box, code)
 

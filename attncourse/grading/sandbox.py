@@ -154,7 +154,7 @@ class Sandbox:
             )
         finally:
             os.close(tell)
-        with os.fdopen(told) as source:
+        with os.fdopen(told, encoding="utf-8") as source:
             self._hold_first(source.read() if self.isolation.backend == "bwrap" else "")
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -251,7 +251,7 @@ class Sandbox:
         if self.isolation.backend != "bwrap":
             return self.first_pid
         try:
-            text = Path(f"/proc/{self.first_pid}/task/{self.first_pid}/children").read_text()
+            text = Path(f"/proc/{self.first_pid}/task/{self.first_pid}/children").read_text("ascii")
             return int(text.split()[0])
         except (OSError, IndexError):
             return None
@@ -267,7 +267,7 @@ class Sandbox:
     def reset_peak(self) -> bool:
         """Make `peak_bytes` start again from now; return False if the kernel refuses."""
         try:
-            Path(f"/proc/{self.worker_pid()}/clear_refs").write_text("5")
+            Path(f"/proc/{self.worker_pid()}/clear_refs").write_text("5", "ascii")
         except OSError:
             return False
         return True
@@ -275,7 +275,7 @@ class Sandbox:
     def _memory(self, row: str) -> int | None:
         """Return one row of what the kernel says about the worker, in bytes."""
         try:
-            text = Path(f"/proc/{self.worker_pid()}/status").read_text()
+            text = Path(f"/proc/{self.worker_pid()}/status").read_text("utf-8")
         except OSError:
             return None
         rows = [line for line in text.splitlines() if line.startswith(row)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ def source_text(
 
     Parameters
     ----------
-    item : function, class or module
-        Anything written in Python that `inspect` can find; a Triton kernel too.
+    item : function, class or module, or str
+        Anything written in Python that `inspect` can find; a Triton kernel too. The name of a
+        function or class, such as "attncourse.softmax.stable", is looked up in its file, which
+        is not imported: so a kernel can be read where Triton is missing.
     docstring : bool, default False
         Keep the docstring of a function or class; a module keeps all of its text.
     start, stop : str, optional
@@ -34,10 +37,11 @@ def source_text(
     Raises
     ------
     ValueError
-        When no line holds `start`, or none after it holds `stop`.
+        When no line holds `start`, or none after it holds `stop`, or a name is not there.
     """
     item = _python_function(item)
-    text = inspect.cleandoc("\n" + inspect.getsource(item))
+    text = _looked_up(item)[1] if isinstance(item, str) else inspect.getsource(item)
+    text = inspect.cleandoc("\n" + text)
     if not docstring and not inspect.ismodule(item):
         text = _without_docstring(text)
     lines = text.splitlines()
@@ -58,10 +62,27 @@ def show_source(
     """
     from IPython.display import Markdown, display
 
-    file = Path(inspect.getsourcefile(inspect.unwrap(_python_function(item))) or "?")
+    if isinstance(item, str):
+        file = _looked_up(item)[0]
+    else:
+        file = Path(inspect.getsourcefile(inspect.unwrap(_python_function(item))) or "?")
     code = source_text(item, docstring=docstring, start=start, stop=stop)
     part = "" if start is stop is None else ", in part"
     display(Markdown(f"`{file.parent.name}/{file.name}`{part}\n\n```python\n{code}\n```"))
+
+
+def _looked_up(name: str) -> tuple[Path, str]:
+    """Return the file that defines a function or class, and the lines of its definition."""
+    module, _, wanted = name.rpartition(".")
+    spec = find_spec(module) if module else None
+    if spec is None or spec.origin is None:
+        raise ValueError(f"wanted a name such as 'attncourse.softmax.stable', got {name!r}")
+    text = Path(spec.origin).read_text(encoding="utf-8")
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == wanted:
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            return Path(spec.origin), "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    raise ValueError(f"{module} defines no function or class {wanted!r} at its top")
 
 
 def _python_function(item: Any) -> Any:

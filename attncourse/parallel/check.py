@@ -218,7 +218,8 @@ def _run(
                 process, f"{world_size} x {most / 2**20:.0f} MiB of memory beside the inputs"
             )
     if options.json and process.rank == 0:
-        options.json.write_text(json.dumps([asdict(result) for result in results]))
+        text = json.dumps([asdict(result) for result in results])
+        options.json.write_text(text, encoding="utf-8")
     faults = [f"{result.fault()} at {result.line()}" for result in results if result.fault()]
     if faults:
         raise ValueError("; ".join(faults))

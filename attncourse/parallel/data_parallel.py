@@ -61,7 +61,8 @@ def _run(options: argparse.Namespace, process: launch.Process) -> None:
                 f"{report.strategy} is further than {options.limit:g} from one process"
             )
     if options.json and process.rank == 0:
-        options.json.write_text(json.dumps([asdict(report) for report in reports]))
+        text = json.dumps([asdict(report) for report in reports])
+        options.json.write_text(text, encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

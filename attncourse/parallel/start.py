@@ -76,7 +76,7 @@ def torchrun(
     """
     whole = command(module, *arguments, processes=processes, max_restarts=max_restarts)
     running = subprocess.Popen(
-        whole, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        whole, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
     )
     try:
         stdout, stderr = running.communicate(timeout=timeout)
@@ -96,7 +96,7 @@ def environment() -> dict[str, str]:
     places = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, places))
     settings = {"OMP_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
-    return os.environ | settings | {"PYTHONPATH": path}
+    return os.environ | settings | {"PYTHONPATH": path, "PYTHONIOENCODING": "utf-8"}
 
 
 def end(running: subprocess.Popen[str]) -> None:

@@ -1,4 +1,4 @@
-"""List the chapters with their questions, as links where a chapter is in this book."""
+"""List the chapters as links, each with what it executes; put drawings into pages."""
 
 import json
 import tomllib
@@ -10,13 +10,11 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 
-def read_opening(notebook):
-    """Return the title and the first sentence of a chapter, from its first Markdown cell."""
+def title_of(notebook):
+    """Return the title of a chapter without its number, from its first Markdown cell."""
     cells = json.loads(Path(notebook).read_text(encoding="utf8"))["cells"]
     text = next("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    title = lines[0].lstrip("# ").lstrip("0123456789 ").strip()
-    return title, (lines[1] if len(lines) > 1 else "")
+    return text.strip().splitlines()[0].lstrip("# ").lstrip("0123456789 ").strip()
 
 
 class ChapterList(SphinxDirective):
@@ -39,25 +37,20 @@ class ChapterList(SphinxDirective):
         heading = nodes.rubric("", part["title"], classes=["part-title"])
         items = nodes.bullet_list(classes=["chapter-list"])
         for chapter in part["chapters"]:
-            items += self.chapter(chapter, docs.get(chapter["number"]))
+            items += self.chapter(chapter, docs[chapter["number"]])
         return [heading, items]
 
     def chapter(self, chapter, doc):
-        """Return one chapter: number, question, and where it stands."""
-        number = nodes.inline("", f"{chapter['number']:02d}", classes=["chapter-number"])
-        paragraph = nodes.paragraph("", "", number)
-        if doc is None:
-            paragraph += nodes.inline("", chapter["question"], classes=["chapter-question"])
-            paragraph += nodes.inline("", "to come", classes=["chapter-state"])
-        else:
-            title, _ = read_opening(self.env.doc2path(doc))
-            uri = self.env.app.builder.get_relative_uri(self.env.docname, doc)
-            paragraph += nodes.reference(
-                "", title, refuri=uri, internal=True, classes=["chapter-question"]
-            )
+        """Return one chapter: number, question as a link, and what it shows."""
+        title = title_of(self.env.doc2path(doc))
+        uri = self.env.app.builder.get_relative_uri(self.env.docname, doc)
+        paragraph = nodes.paragraph("", "")
+        paragraph += nodes.inline("", f"{chapter['number']:02d}", classes=["chapter-number"])
+        paragraph += nodes.reference(
+            "", title, refuri=uri, internal=True, classes=["chapter-question"]
+        )
         paragraph += nodes.inline("", chapter["evidence"], classes=["chapter-evidence"])
-        state = "here" if doc else "coming"
-        return nodes.list_item("", paragraph, classes=["chapter", f"chapter-{state}"])
+        return nodes.list_item("", paragraph, classes=["chapter"])
 
 
 class SvgFigure(SphinxDirective):

@@ -2,8 +2,7 @@
 
 A cell that executes the check of a statement carries the tag ``claim-<id>``. The ledger links to
 each such cell. The build fails where a statement that belongs to a chapter of this book has no
-cell there, or only cells that cannot fail because they assert nothing. A statement whose chapters
-are all still to be written carries no verdict: it is *planned*.
+cell there, or only cells that cannot fail because they assert nothing.
 """
 
 import ast
@@ -114,14 +113,14 @@ def find_problems(claims, cells):
     claims : list of dict
         From `read_claims`.
     cells : dict
-        Chapter number -> list of ``(claim, anchor, can fail)``, for the chapters that exist.
+        Chapter number -> list of ``(claim, anchor, can fail)``, for the chapters of the book.
     """
     known = {claim["id"]: claim for claim in claims}
     problems = []
     for claim in claims:
         for number in claim["chapters"]:
             checks = [can for ident, _, can in cells.get(number, []) if ident == claim["id"]]
-            if number in cells and not any(checks):
+            if not any(checks):
                 kind = "no cell that asserts" if checks else "no cell tagged"
                 problems.append(f"chapter {number:02d} has {kind} {TAG}{claim['id']}")
     for number, found in cells.items():
@@ -133,31 +132,14 @@ def find_problems(claims, cells):
     return problems
 
 
-def state(claim, written):
-    """Say how much of a statement is checked by the chapters that exist.
-
-    >>> state({"chapters": [3, 14]}, {1, 2, 3})
-    'in part'
-    """
-    here = sum(number in written for number in claim["chapters"])
-    if here == 0:
-        return "planned"
-    return "executed" if here == len(claim["chapters"]) else "in part"
-
-
-def summary(claims, written):
-    """Return the sentence over the ledger that counts what is executed and what is planned."""
-    states = [state(claim, written) for claim in claims]
-    part = states.count("in part")
-    executed = states.count("executed") + part
-    partly = f" ({part} of them in part: a later chapter has the rest)" if part else ""
-    planned = states.count("planned")
-    if not planned:
-        return f"All **{len(claims)} statements are executed** in this book{partly}."
+def summary(claims, troubles):
+    """Return the sentence over the ledger: everything is executed, or what stopped halfway."""
+    if not troubles:
+        return f"All **{len(claims)} statements are executed** in this book."
+    pages = ", ".join(f"[](/{doc}.ipynb)" for doc in sorted(troubles))
     return (
-        f"Of the {len(claims)} statements, **{executed} are executed** in this book{partly}. "
-        f"The other **{planned} are planned**: their chapters are still to come, "
-        "and nothing here checks them yet."
+        f"On the machine that built these pages a cell failed in {pages}: what is checked from "
+        "there on in that chapter **was not executed**. Everything else was."
     )
 
 
@@ -176,7 +158,12 @@ class ClaimsLedger(SphinxDirective):
         cells = {n: list(tagged_cells(self.env.doc2path(doc))) for n, doc in docs.items()}
         for problem in find_problems(claims, cells):
             LOGGER.warning("claims ledger: %s", problem, location=self.get_location())
-        lines = [summary(claims, docs), "", f"| {' | '.join(HEADER)} |", "|---|---|---|---|"]
+        lines = [
+            summary(claims, self.env.course_troubles),
+            "",
+            f"| {' | '.join(HEADER)} |",
+            "|---|---|---|---|",
+        ]
         lines += [self.row(claim, docs, cells) for claim in claims]
         container = nodes.container(classes=["claims-ledger"])
         self.state.nested_parse([*lines, ""], self.content_offset, container)
@@ -184,18 +171,15 @@ class ClaimsLedger(SphinxDirective):
 
     def row(self, claim, docs, cells):
         """Return one statement as a row of a Markdown table."""
-        planned = state(claim, docs) == "planned"
-        verdict = f"{{verdict}}`{'planned' if planned else claim['verdict']}`"
-        text = ("To be checked: " if planned else "") + claim.get("note", "")
-        note = f" *{text}*" if "note" in claim else ""
-        checks = " ".join(self.check(claim["id"], n, docs, cells) for n in claim["chapters"])
+        verdict = f"{{verdict}}`{claim['verdict']}`"
+        note = f" *{claim['note']}*" if "note" in claim else ""
+        numbers = [number for number in claim["chapters"] if number in docs]
+        checks = " ".join(self.check(claim["id"], n, docs, cells) for n in numbers)
         ident = f"{{claim}}`{claim['id']}`"
         return f"| {ident} | {claim['statement']}{note} | {verdict} | {checks} |"
 
     def check(self, ident, number, docs, cells):
-        """Link to the cells of one chapter that check the statement, or name the one to come."""
-        if number not in docs:
-            return f"{{claim-check}}`planned: chapter {number:02d}`"
+        """Link to the cells of one chapter that check the statement."""
         anchors = [anchor for found, anchor, _ in cells[number] if found == ident]
         page = "/" + docs[number] + ".ipynb"
         links = [

@@ -1,13 +1,16 @@
 """Key the execution cache on what the outputs depend on, not on the cells alone.
 
 jupyter-cache finds a notebook by its code cells. Its folder is therefore named after a hash of
-everything else that may change an output: the package's files and the installed versions.
+everything else that may change an output: the package's files, the installed versions, and what
+this machine lacks (see `course_needs`).
 """
 
 import hashlib
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
+
+from course_needs import missing
 
 
 def hash_files(paths, root):
@@ -34,8 +37,9 @@ def package_files(root):
 
 
 def execution_key(root):
-    """Hash the package and the versions: 16 hexadecimal digits."""
-    text = hash_files(package_files(root), Path(root)) + "\n".join(installed_versions())
+    """Hash the package, the versions and what is missing: 16 hexadecimal digits."""
+    text = hash_files(package_files(root), Path(root))
+    text += "\n".join([*installed_versions(), *(f"no {name}" for name in missing())])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -1,15 +1,13 @@
 """No page of the built book, and nothing beside it, holds a solution or a hidden test."""
 
 from html import unescape
-from pathlib import Path
 
 import pytest
+from built_book import HTML, ROOT, require_book
 
 from attncourse.grading.build import leaks
 from attncourse.grading.exercise import load
 
-ROOT = Path(__file__).resolve().parents[2]
-HTML = ROOT / "_build" / "html"
 SPECS = [load(file.parent) for file in sorted(ROOT.glob("exercises/*/source.ipynb"))]
 pytestmark = pytest.mark.book
 
@@ -25,14 +23,16 @@ def texts():
 
 
 def test_the_book_holds_no_solution_and_no_hidden_test():
+    require_book()
     pages = list(texts())
-    assert any(file.name == "03_query_key_value.html" for file, _ in pages), "build the book first"
+    assert any(file.name == "03_query_key_value.html" for file, _ in pages)
     for file, text in pages:
         for spec in SPECS:
             assert leaks(spec, text, whole=True) == [], file
 
 
 def test_no_file_of_an_exercise_but_its_notebook_is_published():
+    require_book()
     names = {file.name for file in HTML.rglob("*") if file.is_file()}
     for spec in SPECS:
         assert f"{spec.id}.ipynb" in names
@@ -43,5 +43,7 @@ def test_no_file_of_an_exercise_but_its_notebook_is_published():
 
 def test_the_scan_sees_a_leak():
     hidden = next((SPECS[0].path / "tests" / "hidden").glob("*.py"))
-    line = next(line for line in hidden.read_text().splitlines() if "np.geomspace" in line)
+    line = next(
+        line for line in hidden.read_text(encoding="utf-8").splitlines() if "np.geomspace" in line
+    )
     assert leaks(SPECS[0], f"<p>{line}</p>", whole=True)

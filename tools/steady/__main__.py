@@ -27,6 +27,7 @@ for folder in ("tools", "book/_ext", "benchmarks"):
 import nbformat  # noqa: E402
 from course_execution import execution_key, hash_files  # noqa: E402
 from execute_chapters import Run, chapters_of_the_book, run_all  # noqa: E402
+from processes import lossless, say  # noqa: E402
 
 from steady import report  # noqa: E402
 from steady.instrument import instrument, seeded  # noqa: E402
@@ -34,11 +35,6 @@ from steady.variations import ARITHMETIC, SEEDS, Variation, chosen, found  # noq
 
 CELL_SECONDS = 1200  # the machine may be busy: here what holds matters, not how fast
 IMPORT = "from steady import watch as __steady__"
-
-
-def say(text: str) -> None:
-    """Print one line of progress at once."""
-    print(text, flush=True)
 
 
 def prepared(path: Path, variation: Variation, notes: Path) -> Run:
@@ -140,6 +136,7 @@ def write(path: Path, variations: list[Variation], chapters: dict) -> None:
 
 def main(arguments: list | None = None) -> int:
     """Run the command line; return 1 where something does not hold."""
+    lossless()
     parser = argparse.ArgumentParser(prog="make.py steady", description=__doc__.splitlines()[0])
     parser.add_argument("--chapters", nargs="+", metavar="NN", help="such as 09 14; all by default")
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))

@@ -101,7 +101,7 @@ def found(variation: Variation) -> dict:
         [sys.executable, "-W", "ignore", "-c", WITNESS],
         env={**os.environ, **variation.environment},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=True,
     )
     return json.loads(done.stdout)

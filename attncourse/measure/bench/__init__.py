@@ -97,7 +97,7 @@ def machine() -> dict[str, Any]:
 
     model = ""
     if Path("/proc/cpuinfo").exists():
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         model = next((x.split(":")[1].strip() for x in lines if x.startswith("model name")), "")
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -141,7 +141,7 @@ def save(path: str | Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {"table": name, "machine": machine(), "rows": list(rows)}
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def add_command(subparsers: Any) -> argparse.ArgumentParser:

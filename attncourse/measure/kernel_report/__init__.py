@@ -174,10 +174,10 @@ def _compile_share(
         "attncourse.measure.kernel_report.compiled",
         *map(json.dumps, wanted),
     ]
-    environment = os.environ | {"TRITON_INTERPRET": "0"}
+    environment = os.environ | {"TRITON_INTERPRET": "0", "PYTHONIOENCODING": "utf-8"}
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
         with subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True
+            command, env=environment, stdout=subprocess.PIPE, stderr=said, encoding="utf-8"
         ) as child:
             assert child.stdout is not None
             for line in child.stdout:

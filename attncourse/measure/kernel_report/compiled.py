@@ -187,7 +187,7 @@ def _resources(compiled: Any, arch: str) -> tuple[int, int]:
         source = Path(folder) / "kernel.ptx"
         source.write_text(compiled.asm["ptx"], encoding="utf-8")
         command = [str(tool), "-v", f"--gpu-name={target}", str(source), "-o", f"{folder}/cubin"]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        said = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stderr
     registers = re.search(r"Used (\d+) registers", said)
     spilled = re.findall(r"(\d+) bytes spill (?:stores|loads)", said)
     if registers is None or not spilled:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from attncourse import softmax
+from attncourse.call import Call
 from attncourse.parallel import groups, sharding, wire
 from attncourse.rungs import attention, recompute
 
@@ -77,8 +78,9 @@ def ring_attention(
 
     Notes
     -----
-    Partial results are float32 or wider. Each rank sends keys and values world_size - 1 times
-    forwards; backwards it sends them again, and their gradients as often.
+    Partial results are float32 or wider, merged by one lse a row: scores of ±1e6 and more leave it
+    too few digits in float32, forwards and backwards. Each rank sends keys and values
+    world_size - 1 times forwards; backwards it sends them again, and their gradients as often.
     **Source:** Liu, Zaharia and Abbeel 2024 (arXiv:2310.01889).
     """
     limits = {"is_causal": is_causal, "schedule": schedule, "group": group, "seq_len": seq_len}
@@ -203,15 +205,15 @@ def _send_back(
     k, v = (_wide(x) for x in ring.unpack(visitor, source))
     grad_k, grad_v = torch.zeros_like(k), torch.zeros_like(v)
     for rows, cols, triangle in ring.meetings(source):
-        hiding = {"is_causal": triangle, "shift": 0, "attn_mask": None, "alibi_slopes": None}
-        blocks = (recompute.BLOCK_Q, recompute.BLOCK_KV)
-        settings = recompute.Settings(ring.scale, (0.0, 0), hiding, *blocks)
-        inputs = (q[..., rows, :], k[..., cols, :], v[..., cols, :], None, None)
-        results = (out[..., rows, :], lse[..., rows], grad_out[..., rows, :])
-        grads: list[Any] = recompute.walk_back(inputs, *results, settings)
-        grad_q[..., rows, :] += grads[0]
-        grad_k[..., cols, :] += grads[1]
-        grad_v[..., cols, :] += grads[2]
+        parts = (q[..., rows, :], k[..., cols, :], v[..., cols, :])
+        # One lse a row is what partial results are merged by: a maximum whose sum is 1.
+        peak = lse[..., rows, None]  # (B, H, l, 1)
+        results = (out[..., rows, :], peak, torch.ones_like(peak), grad_out[..., rows, :])
+        call = Call.of(*parts, is_causal=triangle, scale=ring.scale, enable_gqa=True)
+        grads = recompute.walk_back(*parts, call, recompute.Results(*results))
+        grad_q[..., rows, :] += grads.q
+        grad_k[..., cols, :] += grads.k
+        grad_v[..., cols, :] += grads.v
     return _pack(grad_k, grad_v)
 
 

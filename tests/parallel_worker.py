@@ -129,14 +129,20 @@ def refusals(group, world_size):
         "lengths": lambda: (torch.zeros(1, 2, 9, 8),) * 3,
         "schedule": lambda: (part,) * 3,
         "scale": lambda: (part,) * 3,
+        "negative scale": lambda: (part,) * 3,
         "rung": lambda: (part,) * 3,
         "gradients": lambda: (part.clone().requires_grad_(), part, part),
     }
     found = {}
     for name, make in odd.items():
         own = make() if rank == 1 else (part,) * 3
-        odd_options = {"schedule": "plain", "scale": 0.5, "rung": "elevator"}
-        options = {name: odd_options[name]} if rank == 1 and name in odd_options else {}
+        odd_options = {
+            "schedule": {"schedule": "plain"},
+            "scale": {"scale": 0.5},
+            "negative scale": {"scale": -1.0},
+            "rung": {"rung": "elevator"},
+        }
+        options = odd_options.get(name, {}) if rank == 1 else {}
         try:
             ring_attention(*own, group=group, **options)
             told = "nothing"

@@ -137,6 +137,7 @@ def test_a_difference_is_the_same_error_on_every_rank(found):
         "lengths": r"the ranks hold \[4, 9, 4\]",
         "schedule": "order: zigzag on rank 0, plain on rank 1",
         "scale": r"scale: left open on rank 0, 0\.5 on rank 1",
+        "negative scale": "scale: left open on rank 0, -1 on rank 1",
         "gradients": "inputs that need gradients: none on rank 0, query on rank 1",
     }.items():
         told = found["refusals"][name]

@@ -9,6 +9,7 @@ Left out: errors in the middle of the work (`attncourse.parallel.launch` ends th
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ _NAMES = (
     *("batch", "heads", "key heads", "query width", "value width", "dtype", "causal", "order"),
     *("scale", "inputs that need gradients"),
 )
+
+
+# Stands for a scale that was left open: one that is given must be finite.
+_OPEN = math.nan
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def join(
         facts = _checked_facts(query, key, value, is_causal, schedule)
         if trial is not None:
             trial(*(x[..., :0, :] for x in (query, key, value)))
-        facts += [_bits(-1.0 if scale is None else scale), _needing_gradients(query, key, value)]
+        facts += [_bits(_OPEN if scale is None else scale), _needing_gradients(query, key, value)]
         own = query.shape[-2]
     except (TypeError, ValueError, NotImplementedError) as error:
         refusal, facts = error, [0] * len(_NAMES)  # as many numbers as the others bring
@@ -199,7 +204,7 @@ def _in_words(name: str, fact: int) -> str:
         return sharding.SCHEDULES[fact]
     if name == "scale":
         scale = struct.unpack("<d", struct.pack("<q", fact))[0]
-        return "left open" if scale == -1.0 else f"{scale:g}"
+        return "left open" if math.isnan(scale) else f"{scale:g}"
     if name == "inputs that need gradients":
         inputs = ("query", "key", "value")
         return ", ".join(x for place, x in enumerate(inputs) if fact >> place & 1) or "none"

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = (
+    "call",
     "conformance",
     "decode",
     "dropout",
+    "features",
+    "grouped",
     "kernels",
     "layers",
     "masks",
@@ -31,7 +34,6 @@ _MODULES = (
     "pretrained",
     "reference",
     "rungs",
-    "scores",
     "softmax",
     "tasks",
     "text",

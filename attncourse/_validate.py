@@ -25,11 +25,14 @@ def library_of(*arrays: Any) -> Any:
         When an argument is neither an ndarray nor a Tensor, or when the two are mixed.
     """
     torch = sys.modules.get("torch")
-    found = {_module_of(array, torch) for array in arrays}
-    if len(found) > 1:
-        kinds = ", ".join(type(array).__name__ for array in arrays)
-        raise TypeError(f"query, key and value must all be arrays or all be tensors; got {kinds}")
-    return torch if found == {"torch"} else np
+    first = _module_of(arrays[0], torch)
+    for array in arrays[1:]:
+        if _module_of(array, torch) != first:
+            kinds = ", ".join(type(array).__name__ for array in arrays)
+            raise TypeError(
+                f"query, key and value must all be arrays or all be tensors; got {kinds}"
+            )
+    return torch if first == "torch" else np
 
 
 def _module_of(array: Any, torch: Any) -> str:
@@ -52,6 +55,13 @@ def is_float(array: Any) -> bool:
     return bool(array.dtype.is_floating_point)
 
 
+def arrays(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    """Check that query, key and value are of one library and one type, and fit together."""
+    library_of(query, key, value)
+    dtypes(query, key, value)
+    shapes(query, key, value, enable_gqa)
+
+
 def dtypes(query: Any, key: Any, value: Any) -> None:
     """Check that the three arrays share one floating-point type."""
     if query.dtype == key.dtype == value.dtype and _name_of(query.dtype) in DTYPES:
@@ -72,6 +82,8 @@ def _name_of(dtype: Any) -> str:
 
 def shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
     """Check that query (..., L, E), key (..., S, E) and value (..., S, Ev) fit together."""
+    if query.shape == key.shape == value.shape and query.ndim > 1 and query.shape[-1]:
+        return
     named = {"query": query, "key": key, "value": value}
     shape = {name: tuple(array.shape) for name, array in named.items()}
     if min(map(len, shape.values())) < 2 or len(set(map(len, shape.values()))) > 1:
@@ -275,13 +287,12 @@ def options(
     window_size: Any = None,
     softcap: Any = None,
     dropout_seed: Any = None,
-    **_: Any,
 ) -> None:
     """Check the numbers and names that no array is involved in."""
     if not isinstance(is_causal, (bool, np.bool_)):
         raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
     for name, number in {"dropout_p": dropout_p, "scale": scale, "softcap": softcap}.items():
-        if number is not None and not isinstance(number, Real):
+        if number is not None and not isinstance(number, float | Real):
             raise TypeError(f"{name} must be a number, got {type(number).__name__}")
     if scale is not None and not abs(scale) < np.inf:
         raise ValueError(f"scale must be finite, got {scale}")

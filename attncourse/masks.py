@@ -3,7 +3,7 @@
 Each function returns a plain NumPy array, so masks combine with `&`, are drawn by
 `attncourse.plotting.mask`, and go to `attention(..., attn_mask=...)` on any rung.
 
-Left out: how a mask acts on scores (`attncourse.scores`).
+Left out: how a mask acts on scores (`attncourse.call`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ of its own (`stable`), then while the row is read once (`online`). `merge` is th
 trick between two halves of the keys; every tiled, split or distributed rung rests on it.
 
 Left out: masks (`attncourse.masks`) and the order in which scores are made
-(`attncourse.scores`). A hidden score arrives here as -inf.
+(`attncourse.call`). A hidden score arrives here as -inf.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from attncourse._validate import library_of
 
-__all__ = ["fold", "fold_block", "logsumexp", "merge", "naive", "online", "stable"]
+__all__ = ["close", "fold", "fold_block", "logsumexp", "merge", "naive", "online", "stable"]
 
 
 _LOG2_E = 1.4426950408889634
@@ -168,6 +168,27 @@ def fold_block(
     shrink = library.exp(row_max - centre)
     row_sum = row_sum * shrink + library.sum(weights, axis=-1, keepdims=True)
     return new_max, row_sum, weights, shrink
+
+
+def close(row_max: Any, row_sum: Any, acc: Any) -> tuple[Any, Any]:
+    """Divide by the sum, once all blocks are folded in.
+
+    Parameters
+    ----------
+    row_max, row_sum : Tensor, shape (..., l, 1)
+        As `fold_block` left them.
+    acc : Tensor, shape (..., l, n)
+        The values, summed by weight.
+
+    Returns
+    -------
+    out : Tensor, shape (..., l, n)
+        0 in rows that have seen nothing.
+    lse : Tensor, shape (..., l)
+        Log-sum-exp in nats; -inf in rows that have seen nothing.
+    """
+    row_sum = row_sum.masked_fill(row_sum == 0, 1.0)
+    return acc / row_sum, (row_sum.log() + row_max).squeeze(-1)
 
 
 def online(scores: np.ndarray) -> np.ndarray:

@@ -1,11 +1,10 @@
-"""What the tiled rungs share: which keys a block of queries meets, and how heads are grouped.
+"""What the tiled rungs share: which keys a block of queries meets.
 
 A causal mask or a window splits the keys of a block of queries into three kinds: those
 that no query sees (skipped), those that every query sees (no mask needed) and the edges
-in between. Grouped heads become rows: the queries that share a key are stacked, so one
-matrix product serves the group.
+in between.
 
-Left out: softmax, and how a mask that is an array acts (`attncourse.scores`).
+Left out: softmax, and what happens to scores before it (`attncourse.call`).
 """
 
 from __future__ import annotations
@@ -14,23 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from attncourse import scores as order
+from attncourse._validate import library_of
 
 __all__ = [
     "blocks",
-    "by_group",
     "clear",
-    "finish_in_place",
-    "fold",
+    "cut_mask",
+    "gap",
     "key_blocks",
     "span",
-    "sum_by_group",
-    "unfold",
 ]
-
-
-# What changes scores by more than position.
-_ON_SCORES = ("attn_mask", "softcap", "alibi_slopes")
 
 
 def blocks(start: int, stop: int, size: int) -> list[slice]:
@@ -124,136 +116,49 @@ def key_blocks(
     return blocks(cols.start, cols.stop, block_kv)
 
 
-def finish_in_place(
-    scores: Any, rows: slice, cols: slice, edge_masks: dict[Any, Any], **hiding: Any
-) -> tuple[Any, Any]:
-    """Do what `attncourse.scores.finish` does, in the memory of the scores where that is enough.
+def gap(like: Any, rows: slice, cols: slice, shift: int) -> Any:
+    """Return the position of each query minus that of each key, shape (l, s).
 
     Parameters
     ----------
-    scores : Tensor, shape (..., l, s)
-        Scaled scores of a block, which nobody else reads.
+    like : ndarray or Tensor
+        Any array of the right library and device.
     rows, cols : slice
-        Which queries and keys these are.
-    edge_masks : dict
-        Empty at first. Keeps the masks of the edges, which are alike from block to block, for
-        other blocks of the same call.
-    **hiding
-        As in `attncourse.scores.finish`.
+        Which queries and keys the block holds; start and stop are given.
+    shift : int
+        As in `span`.
 
     Returns
     -------
-    scores : Tensor, shape (..., l, s)
-        Ready for softmax: -inf where hidden.
-    allowed : Tensor of bool, broadcastable to (..., l, s), or None
-        None too where position alone hides and some key is seen by all queries: no row is
-        blind then, and only the edges were touched.
+    ndarray or Tensor of int, shape (l, s)
+        0 at a query's own key, negative in its future.
     """
-    shift, window_size = hiding.get("shift", 0), hiding.get("window_size")
-    inside = clear(rows, cols.stop, shift, window_size)
-    first = max(inside.start, cols.start)
-    if hiding.get("is_causal") and first < inside.stop:
-        edges = [slice(cols.start, first), slice(inside.stop, cols.stop)]
-        edges = [edge for edge in edges if edge.start < edge.stop]
-        if not edges:
-            hiding["is_causal"] = False
-        elif all(hiding.get(name) is None for name in _ON_SCORES):
-            for edge in edges:
-                place = rows.start - edge.start, rows.stop - rows.start, edge.stop - edge.start
-                if place not in edge_masks:
-                    seen = order.allowed(scores, rows, edge, None, True, shift, window_size)
-                    edge_masks[place] = ~seen  # (l, e)
-                part = scores[..., edge.start - cols.start : edge.stop - cols.start]  # (..., l, e)
-                part.masked_fill_(edge_masks[place], -np.inf)
-            return scores, None
-    return order.finish(scores, rows, cols, **hiding)
+    library = library_of(like)
+    where = {} if library is np else {"device": like.device}
+    queries = library.arange(rows.start, rows.stop, **where) + shift
+    return queries[:, None] - library.arange(cols.start, cols.stop, **where)
 
 
-def fold(array: Any, num_kv_heads: int) -> Any:
-    """Stack the rows of the query heads that share a key/value head.
+def cut_mask(attn_mask: Any, rows: slice, cols: slice) -> Any:
+    """Cut a block out of a mask; an axis of 1 stays, since it holds for all.
 
     Parameters
     ----------
-    array : ndarray or Tensor, shape (..., H, l, n)
-        Anything with one row per query and head; with two axes it is returned as it is.
-    num_kv_heads : int
-        Hkv, a divisor of H.
+    attn_mask : ndarray or Tensor, broadcastable to (..., L, S)
+        The whole mask.
+    rows, cols : slice
+        Which queries and keys the block holds.
 
     Returns
     -------
-    ndarray or Tensor, shape (..., Hkv, g·l, n)
-        g = H / Hkv heads under each other: one matrix product with that key/value head
-        serves them all, and a sum over the rows sums over the group.
-
-    Notes
-    -----
-    **Source:** Ainslie et al. 2023, section 2.2 (arXiv:2305.13245).
+    ndarray or Tensor, broadcastable to (..., l, s)
+        A view, so that a gradient can be added to it.
     """
-    if array.ndim < 3 or array.shape[-3] == num_kv_heads:
-        return array
-    *batch, num_heads, rows, width = array.shape
-    group = num_heads // num_kv_heads
-    return array.reshape(*batch, num_kv_heads, group * rows, width)
-
-
-def unfold(array: Any, num_heads: int) -> Any:
-    """Undo `fold`: (..., Hkv, g·l, n) becomes (..., H, l, n) again.
-
-    Parameters
-    ----------
-    array : ndarray or Tensor, shape (..., Hkv, g·l, n)
-        Rows of grouped heads, stacked.
-    num_heads : int
-        H, a multiple of Hkv.
-
-    Returns
-    -------
-    ndarray or Tensor, shape (..., H, l, n)
-        A view where the memory layout allows one.
-    """
-    if array.ndim < 3 or array.shape[-3] == num_heads:
-        return array
-    *batch, num_kv_heads, rows, width = array.shape
-    return array.reshape(*batch, num_heads, rows * num_kv_heads // num_heads, width)
-
-
-def by_group(left: Any, right: Any) -> Any:
-    """Multiply rows of H heads by the matrices of Hkv heads, each serving its group.
-
-    Parameters
-    ----------
-    left : ndarray or Tensor, shape (..., H, l, n)
-        One row per query and head.
-    right : ndarray or Tensor, shape (..., Hkv, n, m)
-        Hkv divides H; head j serves the left heads j·g … j·g + g - 1.
-
-    Returns
-    -------
-    ndarray or Tensor, shape (..., H, l, m)
-        The products; nothing of `right` was copied.
-    """
-    if left.ndim < 3:
-        return left @ right
-    return unfold(fold(left, right.shape[-3]) @ right, left.shape[-3])
-
-
-def sum_by_group(left: Any, right: Any, num_kv_heads: int) -> Any:
-    """Multiply transposed left by right, and sum over the heads of each group.
-
-    Parameters
-    ----------
-    left, right : ndarray or Tensor, shapes (..., H, l, n), (..., H, l, m)
-        One row per query and head.
-    num_kv_heads : int
-        Hkv, a divisor of H; not looked at where there is no head axis.
-
-    Returns
-    -------
-    ndarray or Tensor, shape (..., Hkv, n, m)
-        What a backward pass sends to keys and values: `by_group` read each of them in
-        several places, so here these places are added up.
-    """
-    return fold(left, num_kv_heads).swapaxes(-1, -2) @ fold(right, num_kv_heads)
+    while attn_mask.ndim < 2:
+        attn_mask = attn_mask[None]
+    row_part = rows if attn_mask.shape[-2] > 1 else slice(None)
+    col_part = cols if attn_mask.shape[-1] > 1 else slice(None)
+    return attn_mask[..., row_part, col_part]
 
 
 def _clip(first: int, stop: int, seq_len_kv: int) -> slice:

@@ -3,6 +3,10 @@
 import numpy as np
 import torch
 
+from attncourse._convert import give_back
+from attncourse.call import Call
+
+TILE = ("strip", "block_q", "block_kv")
 # name: which options a call has. Masks and slopes are made to fit by `options`.
 OPTIONS = {
     "plain": {},
@@ -72,6 +76,19 @@ def options(name, query, key, seed=1):
     if num_heads != key.shape[-3]:
         call["enable_gqa"] = True
     return call
+
+
+def on(rung, **tile):
+    """Return a function with the arguments of `attention` that runs a rung's file as it stands."""
+
+    def attention(query, key, value, *args, return_lse=False, **options):
+        size = {name: options.pop(name) for name in TILE if name in options} | tile
+        call = Call.of(query, key, value, *args, return_lse=return_lse, **options)
+        out, lse = rung.attend(query, key, value, call, **size)
+        out = give_back(out, query)
+        return (out, lse) if return_lse else out
+
+    return attention
 
 
 def as_numpy(call):

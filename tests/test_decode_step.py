@@ -132,13 +132,13 @@ def test_paged_is_bit_for_bit_the_contiguous_copy(page, dtype):
 
 def test_pages_of_one_part_only_are_brought_together(monkeypatch):
     cache, numbers, *_ = paged((40,), 4, 2, 8, 8, torch.float32)
-    seen, fold = [], module.order.cut_seen
+    seen, attend = [], module._attend
 
-    def note(k, *args, **kwargs):
+    def note(q, k, *args):
         seen.append(k.shape[2])
-        return fold(k, *args, **kwargs)
+        return attend(q, k, *args)
 
-    monkeypatch.setattr(module.order, "cut_seen", note)
+    monkeypatch.setattr(module, "_attend", note)
     table, ends = cache.block_table(numbers)
     query = torch.randn(1, 4, 1, 8)
     paged_decode(query, cache.key_pages, cache.value_pages, table, ends, split=12)

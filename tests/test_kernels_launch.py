@@ -10,6 +10,7 @@ if find_spec("triton") is None:
 torch = pytest.importorskip("torch")
 
 from attncourse import attention, reference  # noqa: E402
+from attncourse.call import Call  # noqa: E402
 from attncourse.kernels import arguments, blocks, launch, runtime  # noqa: E402
 
 if not runtime.INTERPRETED:
@@ -106,12 +107,12 @@ def poisoned_memory():
 def test_every_number_that_is_returned_was_written(mask):
     assert torch.empty(3).isnan().all()
     query, key = torch.randn(1, 2, 17, 3), torch.randn(1, 1, 20, 3)
-    options = arguments.Options(0.5, is_causal=True)
+    call = Call(slice(0, 17), slice(0, 20), 0.5, mask, is_causal=True)
     with blocks.use(16, 16):
-        saved = launch.forward(query, key, key, mask, None, options)
+        saved = launch.forward(query, key, key, call)
         gradients = torch.ones(1, 2, 17, 3), torch.ones(1, 2, 17)
-        call = (query, key, key, mask, None, (saved[0], *saved[2:]), options)
-        found = launch.backward(gradients, *call, want_scores=True)
+        kept = (saved[0], *saved[2:])
+        found = launch.backward(gradients, query, key, key, call, kept, want_scores=True)
     for tensor in (*saved, *found):
         assert not tensor.isnan().any()
 

@@ -34,7 +34,7 @@ def test_docstrings_and_modules_are_kept_when_asked_for():
 
 def test_a_rung_shows_its_own_file_although_it_is_imported_late(capsys):
     shown = source.source_text(by_name("loops").function)
-    assert shown.startswith("def attention(")
+    assert shown.startswith("def attend(")
     assert "for i in range(seq_len_q):" in shown
 
 
@@ -43,7 +43,7 @@ def test_show_source_displays_highlighted_code(monkeypatch):
     monkeypatch.setattr("IPython.display.display", displayed.append)
     source.show_source(by_name("matmul").function)
     text = displayed[0].data
-    assert text.startswith("`rungs/matmul.py`\n\n```python\ndef attention(")
+    assert text.startswith("`rungs/matmul.py`\n\n```python\ndef attend(")
     assert text.endswith("\n```")
 
 

@@ -20,7 +20,7 @@ def test_forward_is_the_oracle(name, size, tile):
     tensors = cases.inputs(size)
     call = cases.options(name, *tensors[:2])
     expected = reference.attention(*tensors, **call, return_lse=True)
-    result = recompute.attention(*tensors, **call, **tile, return_lse=True)
+    result = cases.on(recompute)(*tensors, **call, **tile, return_lse=True)
     cases.assert_like_oracle(result, expected)
 
 
@@ -30,8 +30,8 @@ def test_forward_is_the_oracle(name, size, tile):
 def test_gradients_are_those_of_the_whole_matrix(name, size, tile):
     tensors = cases.inputs(size)
     call = cases.options(name, *tensors[:2])
-    ours = cases.gradients(recompute.attention, tensors, call, **tile)
-    cases.assert_same_gradients(ours, cases.gradients(batched.attention, tensors, call))
+    ours = cases.gradients(cases.on(recompute), tensors, call, **tile)
+    cases.assert_same_gradients(ours, cases.gradients(cases.on(batched), tensors, call))
 
 
 @pytest.mark.parametrize("name", cases.OPTIONS)
@@ -43,7 +43,7 @@ def test_gradcheck(name):
 
     def function(query, key, value, *slopes):
         extra = {"alibi_slopes": slopes[0]} if slopes else {}
-        out, lse = recompute.attention(
+        out, lse = cases.on(recompute)(
             query, key, value, **call | extra, block_q=3, block_kv=3, return_lse=True
         )
         return out, lse.masked_fill(lse == -torch.inf, 0.0)
@@ -57,8 +57,8 @@ def test_a_mask_broadcast_over_an_axis_gets_the_sum(shape):
     tensors = cases.inputs("grouped")
     mask = torch.randn(shape, dtype=torch.float64)
     call = {"attn_mask": mask, "enable_gqa": True}
-    ours = cases.gradients(recompute.attention, tensors, call, block_q=2, block_kv=3)
-    theirs = cases.gradients(batched.attention, tensors, call)
+    ours = cases.gradients(cases.on(recompute), tensors, call, block_q=2, block_kv=3)
+    theirs = cases.gradients(cases.on(batched), tensors, call)
     assert ours[3].shape == shape
     cases.assert_same_gradients(ours, theirs)
 
@@ -80,23 +80,23 @@ def saved_numbers(function, seq_len, **call):
 
 def test_what_is_kept_grows_with_the_length_and_not_its_square():
     short, long = (
-        saved_numbers(recompute.attention, n, block_q=32, block_kv=32) for n in (64, 256)
+        saved_numbers(cases.on(recompute), n, block_q=32, block_kv=32) for n in (64, 256)
     )
     assert long == 4 * short == 256 * (4 * 8 + 1)
-    assert saved_numbers(batched.attention, 256) > 256 * 256
+    assert saved_numbers(cases.on(batched), 256) > 256 * 256
 
 
 def test_a_tile_is_the_largest_thing_on_both_ways():
     query, key, value = (torch.randn(1, 512, 8, requires_grad=True) for _ in range(3))
     with cases.LargestTensor() as largest:
-        recompute.attention(query, key, value, block_q=64, block_kv=64).sum().backward()
+        cases.on(recompute)(query, key, value, block_q=64, block_kv=64).sum().backward()
     assert largest.numbers <= 64 * 64
 
 
 @pytest.mark.parametrize("window", [{}, {"window_size": 6}], ids=["causal", "window"])
 @tile
 def test_the_past_does_not_know_the_future(window, tile):
-    cases.assert_the_past_stays(recompute.attention, {"is_causal": True} | window, **tile)
+    cases.assert_the_past_stays(cases.on(recompute), {"is_causal": True} | window, **tile)
 
 
 def test_keys_that_nobody_sees_are_harmless():
@@ -104,10 +104,10 @@ def test_keys_that_nobody_sees_are_harmless():
     mask = torch.ones(7, 8, dtype=torch.bool)
     mask[:, 2], mask[4] = False, False
     call = {"attn_mask": mask, "enable_gqa": True, "softcap": 2.0}
-    clean = cases.gradients(recompute.attention, tensors, call)
+    clean = cases.gradients(cases.on(recompute), tensors, call)
     query, key, value = (x.clone() for x in tensors)
     key[..., 2, :], value[..., 2, :] = torch.nan, torch.inf
-    ours = cases.gradients(recompute.attention, (query, key, value), call, block_q=2, block_kv=3)
+    ours = cases.gradients(cases.on(recompute), (query, key, value), call, block_q=2, block_kv=3)
     cases.assert_same_gradients(ours, clean)
 
 
@@ -126,13 +126,13 @@ def test_a_loss_on_lse_alone_is_enough():
     query, key, value = (x.requires_grad_() for x in cases.inputs("wide"))
     _, lse = attention(query, key, value, return_lse=True, rung="recompute")
     ours = torch.autograd.grad(lse.sum(), (query, key))
-    _, lse = batched.attention(query, key, value, return_lse=True)
+    _, lse = cases.on(batched)(query, key, value, return_lse=True)
     cases.assert_same_gradients(ours, torch.autograd.grad(lse.sum(), (query, key)))
 
 
 def test_gradients_of_gradients_are_refused():
     query, key, value = (x.requires_grad_() for x in cases.inputs("wide"))
-    out = recompute.attention(query, key, value)
+    out = cases.on(recompute)(query, key, value)
     with pytest.raises(RuntimeError, match="no second derivatives; take rung='batched'"):
         torch.autograd.grad(out.pow(2).sum(), query, create_graph=True)
 
@@ -140,10 +140,10 @@ def test_gradients_of_gradients_are_refused():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_low_precision_keeps_its_type_on_both_ways(dtype):
     tensors = [x.requires_grad_() for x in cases.inputs("wide", dtype=dtype)]
-    out = recompute.attention(*tensors, is_causal=True, block_q=2, block_kv=2)
+    out = cases.on(recompute)(*tensors, is_causal=True, block_q=2, block_kv=2)
     grads = torch.autograd.grad(out.sum(), tensors)
     wide = [x.detach().double().requires_grad_() for x in tensors]
-    expected = torch.autograd.grad(batched.attention(*wide, is_causal=True).sum(), wide)
+    expected = torch.autograd.grad(cases.on(batched)(*wide, is_causal=True).sum(), wide)
     tolerance = torch.finfo(dtype).eps
     for ours, theirs in zip(grads, expected, strict=True):
         assert ours.dtype == dtype
@@ -152,10 +152,10 @@ def test_low_precision_keeps_its_type_on_both_ways(dtype):
 
 def test_autocast_rounds_neither_way():
     tensors = [x.requires_grad_() for x in cases.inputs("wide", dtype=torch.float32)]
-    out = recompute.attention(*tensors)
+    out = cases.on(recompute)(*tensors)
     grads = torch.autograd.grad(out.sum(), tensors)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        cast = recompute.attention(*tensors)
+        cast = cases.on(recompute)(*tensors)
         cast_grads = torch.autograd.grad(cast.sum(), tensors)
     assert torch.equal(cast, out)
     assert all(map(torch.equal, cast_grads, grads))

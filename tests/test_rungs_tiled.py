@@ -20,7 +20,7 @@ def test_forward_is_the_oracle(name, size, tile):
     tensors = cases.inputs(size)
     call = cases.options(name, *tensors[:2])
     expected = reference.attention(*tensors, **call, return_lse=True)
-    cases.assert_like_oracle(tiled.attention(*tensors, **call, **tile, return_lse=True), expected)
+    cases.assert_like_oracle(cases.on(tiled)(*tensors, **call, **tile, return_lse=True), expected)
 
 
 @pytest.mark.parametrize("size", cases.SIZES)
@@ -28,8 +28,8 @@ def test_forward_is_the_oracle(name, size, tile):
 def test_gradients_are_those_of_the_whole_matrix(name, size):
     tensors = cases.inputs(size)
     call = cases.options(name, *tensors[:2])
-    ours = cases.gradients(tiled.attention, tensors, call, block_q=3, block_kv=2)
-    cases.assert_same_gradients(ours, cases.gradients(batched.attention, tensors, call))
+    ours = cases.gradients(cases.on(tiled), tensors, call, block_q=3, block_kv=2)
+    cases.assert_same_gradients(ours, cases.gradients(cases.on(batched), tensors, call))
 
 
 @pytest.mark.parametrize("gain", [1.0, 3000.0], ids=["mild", "huge-scores"])
@@ -40,7 +40,7 @@ def test_the_maximum_may_come_early_or_late(order, gain):
     heights = {"rising": heights, "falling": -heights, "mixed": (heights * 5) % 9}[order]
     key = gain * (key + heights)
     expected = reference.attention(query, key, value, return_lse=True)
-    result = tiled.attention(query, key, value, block_q=2, block_kv=2, return_lse=True)
+    result = cases.on(tiled)(query, key, value, block_q=2, block_kv=2, return_lse=True)
     cases.assert_like_oracle(result, expected, atol=1e-11 * gain)
 
 
@@ -49,7 +49,7 @@ def test_a_row_may_see_nothing_in_its_first_tiles():
     mask = torch.zeros(5, 9, dtype=torch.bool)
     mask[0, 7:], mask[1, 0], mask[3, 4:6] = True, True, True
     expected = reference.attention(query, key, value, mask, return_lse=True)
-    result = tiled.attention(query, key, value, mask, block_q=5, block_kv=2, return_lse=True)
+    result = cases.on(tiled)(query, key, value, mask, block_q=5, block_kv=2, return_lse=True)
     cases.assert_like_oracle(result, expected)
     assert not result[0][..., 2, :].any()
 
@@ -57,7 +57,7 @@ def test_a_row_may_see_nothing_in_its_first_tiles():
 @pytest.mark.parametrize("window", [{}, {"window_size": 6}], ids=["causal", "window"])
 @tile
 def test_the_past_does_not_know_the_future(window, tile):
-    cases.assert_the_past_stays(tiled.attention, {"is_causal": True} | window, **tile)
+    cases.assert_the_past_stays(cases.on(tiled), {"is_causal": True} | window, **tile)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
@@ -68,24 +68,24 @@ def test_keys_that_nobody_sees_are_harmless(is_causal):
     mask[:, 2], mask[:, 5], mask[4] = False, False, False
     mask[3, 5] = is_causal
     call = {"attn_mask": mask, "enable_gqa": True, "is_causal": is_causal}
-    clean = cases.gradients(tiled.attention, tensors, call)
+    clean = cases.gradients(cases.on(tiled), tensors, call)
     query, key, value = (x.clone() for x in tensors)
     for hidden in (2, 5):
         key[..., hidden, :], value[..., hidden, :] = torch.nan, torch.inf
-    ours = cases.gradients(tiled.attention, (query, key, value), call, block_q=2, block_kv=3)
+    ours = cases.gradients(cases.on(tiled), (query, key, value), call, block_q=2, block_kv=3)
     cases.assert_same_gradients(ours, clean)
 
 
 def test_a_tile_of_scores_is_the_largest_thing():
     query, key, value = (torch.randn(1, 512, 8) for _ in range(3))
     with cases.LargestTensor() as largest:
-        tiled.attention(query, key, value, block_q=64, block_kv=64)
+        cases.on(tiled)(query, key, value, block_q=64, block_kv=64)
     assert largest.numbers == 64 * 64
 
 
 def test_low_precision_is_summed_in_float32():
     query, key, value = cases.inputs("wide", dtype=torch.float16)
-    out = tiled.attention(query, key, value, block_kv=2)
+    out = cases.on(tiled)(query, key, value, block_kv=2)
     assert out.dtype == torch.float16
     expected = torch.from_numpy(reference.attention(query, key, value))
     torch.testing.assert_close(out.double(), expected, rtol=2**-11, atol=1e-6)

@@ -10,6 +10,7 @@ if find_spec("triton") is None:
 torch = pytest.importorskip("torch")
 
 from attncourse import attention, dropout, reference  # noqa: E402
+from attncourse.call import Call  # noqa: E402
 from attncourse.kernels import blocks, runtime  # noqa: E402
 from attncourse.rungs import by_name  # noqa: E402
 
@@ -280,10 +281,11 @@ def test_any_number_of_batch_axes(shape):
 
 def test_autocast_lowers_float32_as_it_does_for_pytorch():
     query, key, value = make(14, 9, 9, 4, 4, torch.float32, kv_heads=2)
-    function = by_name("triton").function
+    attend = by_name("triton").attend
+    call = Call.of(query, key, value, enable_gqa=True)
     with torch.autocast(DEVICE, torch.bfloat16):
-        assert function(query, key, value).dtype == torch.bfloat16
-        assert function(*(x.double() for x in (query, key, value))).dtype == torch.float64
+        assert attend(query, key, value, call)[0].dtype == torch.bfloat16
+        assert attend(*(x.double() for x in (query, key, value)), call)[0].dtype == torch.float64
         out = attention(query, key, value, rung="triton")
     assert out.dtype == torch.float32
     torch.testing.assert_close(

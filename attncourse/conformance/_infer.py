@@ -16,23 +16,11 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._flaws import flaws_of
-from attncourse.conformance._limits import EXTRAS, limits_of
+from attncourse.conformance._limits import EXTRAS
 from attncourse.conformance._subject import Subject
+from attncourse.features import ARGUMENTS
 from attncourse.rungs import FEATURES, LADDER, Rung, attention, by_name
 
-ARGUMENTS = {
-    "attn_mask": ("bool_mask", "float_mask"),
-    "dropout_p": ("dropout",),
-    "is_causal": ("causal",),
-    "scale": ("scale",),
-    "enable_gqa": ("gqa",),
-    "causal_align": ("bottom_right",),
-    "window_size": ("window",),
-    "softcap": ("softcap",),
-    "alibi_slopes": ("alibi",),
-    "dropout_seed": ("dropout_seed",),
-    "return_lse": ("lse",),
-}
 # Half types are measured against plain PyTorch, so these cases need it.
 _HALF = {"half"} if importlib.util.find_spec("torch") else set()
 
@@ -100,8 +88,8 @@ def _rung_behind(fn: Any) -> Rung | None:
 def _rung_subject(
     rung: Rung, features: Iterable[str] | None, device: str | None, strict: bool
 ) -> Subject:
-    limits = limits_of(rung.name)
-    extras = {"scale"} | _HALF | ({"grad_twice"} if limits.grad_twice else set())
+    limits = rung.limits
+    extras = {"scale"} | _HALF | ({"grad_twice"} if rung.grad_twice else set())
     declared = rung.features | extras
     return Subject(
         name=rung.name,
@@ -138,8 +126,9 @@ def arguments_of(fn: Callable[..., Any]) -> list[str]:
 def _found(subject: Subject) -> tuple[frozenset[str], str]:
     """Infer features from the arguments' names and from a trial call."""
     arguments = arguments_of(subject.function)
-    named = [name for name in ARGUMENTS if name in arguments]
-    features = {feature for name in named for feature in ARGUMENTS[name]} | _HALF
+    known = {**ARGUMENTS, "scale": ("scale",)}
+    named = [name for name in known if name in arguments]
+    features = {feature for name in named for feature in known[name]} | _HALF
     how = f"its arguments {', '.join(named)}" if named else "its arguments (query, key, value only)"
     if _answers(subject.function, subject.library, leading=(2, 3)):
         features.add("batch")

@@ -1,4 +1,4 @@
-"""Ways to call attention: each names the features it needs and makes its arguments.
+"""Ways to call attention: each makes its arguments, which say what features they need.
 
 Masks are drawn so that some rows see nothing, some keys are seen by nobody, and heads and
 batches differ; a wrong broadcast then shows.
@@ -13,16 +13,26 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._oracle import Problem, score_shape
+from attncourse.features import features_of
 
 Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One way to call: the features needed, and the arguments for given inputs."""
+    """One way to call: the arguments for given inputs, and the features that they ask for."""
 
-    needs: frozenset[str]
     options: Callable[[Problem], Options]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What a function must have for these arguments; some of them belong to heads."""
+        asked = self.options(_SMALL)
+        needs = features_of(asked) | ({"scale"} if "scale" in asked else set())
+        return frozenset(needs | ({"batch"} if needs & {"alibi", "gqa"} else set()))
+
+
+_SMALL = Problem(*(np.ones((1, 2, 3, 4)) for _ in range(3)))
 
 
 def _rng(inputs: Problem) -> np.random.Generator:
@@ -50,51 +60,25 @@ def slopes(inputs: Problem) -> np.ndarray:
     return 0.5 / (1.0 + np.arange(inputs.query.shape[-3]))
 
 
-def _set(*needs: str, **options: Any) -> Mode:
-    return Mode(frozenset(needs), lambda _: dict(options))
+def _set(**options: Any) -> Mode:
+    return Mode(lambda _: dict(options))
 
 
 MODES = {
     "plain": _set(),
-    "causal": _set("causal", is_causal=True),
-    "bottom-right": _set("causal", "bottom_right", is_causal=True, causal_align="bottom_right"),
-    "window": _set("causal", "window", is_causal=True, window_size=5),
-    "window-bottom-right": _set(
-        "causal",
-        "window",
-        "bottom_right",
-        is_causal=True,
-        window_size=3,
-        causal_align="bottom_right",
-    ),
-    "bool-mask": Mode(frozenset({"bool_mask"}), lambda i: {"attn_mask": bool_mask(i)}),
-    "float-mask": Mode(frozenset({"float_mask"}), lambda i: {"attn_mask": float_mask(i)}),
-    "mask-and-causal": Mode(
-        frozenset({"bool_mask", "causal"}),
-        lambda i: {"attn_mask": bool_mask(i), "is_causal": True},
-    ),
-    "softcap": _set("softcap", softcap=1.5),
-    "alibi": Mode(frozenset({"alibi", "batch"}), lambda i: {"alibi_slopes": slopes(i)}),
-    "grouped": _set("gqa", "batch", enable_gqa=True),
-    "lse": _set("lse", return_lse=True),
-    "dropout": _set("dropout", "dropout_seed", dropout_p=0.3, dropout_seed=2**40 + 7),
+    "causal": _set(is_causal=True),
+    "bottom-right": _set(is_causal=True, causal_align="bottom_right"),
+    "window": _set(is_causal=True, window_size=5),
+    "window-bottom-right": _set(is_causal=True, window_size=3, causal_align="bottom_right"),
+    "bool-mask": Mode(lambda i: {"attn_mask": bool_mask(i)}),
+    "float-mask": Mode(lambda i: {"attn_mask": float_mask(i)}),
+    "mask-and-causal": Mode(lambda i: {"attn_mask": bool_mask(i), "is_causal": True}),
+    "softcap": _set(softcap=1.5),
+    "alibi": Mode(lambda i: {"alibi_slopes": slopes(i)}),
+    "grouped": _set(enable_gqa=True),
+    "lse": _set(return_lse=True),
+    "dropout": _set(dropout_p=0.3, dropout_seed=2**40 + 7),
     "everything": Mode(
-        frozenset(
-            {
-                "batch",
-                "float_mask",
-                "causal",
-                "bottom_right",
-                "window",
-                "softcap",
-                "alibi",
-                "gqa",
-                "dropout",
-                "dropout_seed",
-                "lse",
-                "scale",
-            }
-        ),
         lambda i: {
             "attn_mask": float_mask(i),
             "is_causal": True,
@@ -111,16 +95,9 @@ MODES = {
     ),
 }
 # What works together, two at a time, on the rungs that have both.
-MODES["causal-float-mask"] = Mode(
-    frozenset({"float_mask", "causal"}), lambda i: {"attn_mask": float_mask(i), "is_causal": True}
-)
-MODES["causal-grouped"] = _set("gqa", "batch", "causal", enable_gqa=True, is_causal=True)
-MODES["causal-alibi"] = Mode(
-    frozenset({"alibi", "batch", "causal"}),
-    lambda i: {"alibi_slopes": slopes(i), "is_causal": True},
-)
-MODES["causal-softcap"] = _set("softcap", "causal", softcap=1.5, is_causal=True)
-MODES["causal-lse"] = _set("lse", "causal", return_lse=True, is_causal=True)
-MODES["causal-dropout"] = _set(
-    "dropout", "dropout_seed", "causal", dropout_p=0.3, dropout_seed=3, is_causal=True
-)
+MODES["causal-float-mask"] = Mode(lambda i: {"attn_mask": float_mask(i), "is_causal": True})
+MODES["causal-grouped"] = _set(enable_gqa=True, is_causal=True)
+MODES["causal-alibi"] = Mode(lambda i: {"alibi_slopes": slopes(i), "is_causal": True})
+MODES["causal-softcap"] = _set(softcap=1.5, is_causal=True)
+MODES["causal-lse"] = _set(return_lse=True, is_causal=True)
+MODES["causal-dropout"] = _set(dropout_p=0.3, dropout_seed=3, is_causal=True)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attncourse.conformance._flaws import flaws_of
-from attncourse.conformance._limits import limits_of, missing_package
+from attncourse.conformance._limits import missing_package
 from attncourse.conformance._report import Report
 from attncourse.conformance._run import run
 from attncourse.rungs import FEATURES, LADDER, Rung, attention
@@ -60,9 +60,8 @@ def ask(rung: Rung, feature: str) -> Any:
     if rung.library == "torch" or feature == "grad":
         import torch
 
-        dtype = getattr(torch, limits_of(rung.name).dtypes[0])
-        device = limits_of(rung.name).device
-        arrays = [torch.tensor(array, dtype=dtype, device=device) for array in arrays]
+        dtype = getattr(torch, rung.limits.dtypes[0])
+        arrays = [torch.tensor(array, dtype=dtype, device=rung.limits.device) for array in arrays]
     if feature == "grad":
         arrays = [array.requires_grad_() for array in arrays]
     return attention(arrays[0], arrays[1], arrays[2], rung=rung.name, **ASKING[feature])
@@ -126,7 +125,7 @@ def capabilities(rung: Rung, report: Report | None = None) -> dict[str, str]:
     found = {"library": library(rung)}
     for feature in FEATURES:
         found[feature] = _yes_or_no(rung, feature, report)
-    limit = limits_of(rung.name).max_scores
+    limit = rung.limits.max_scores
     found["tested up to, on a CPU"] = "every case" if limit is None else f"{limit:,} scores"
     found["fails, as is known"] = ", ".join(sorted(flaws_of(rung.name))) or "nothing"
     return found
@@ -134,8 +133,7 @@ def capabilities(rung: Rung, report: Report | None = None) -> dict[str, str]:
 
 def library(rung: Rung) -> str:
     """Name what a rung computes with, a further package included."""
-    package = limits_of(rung.name).needs
-    return rung.library if package is None else f"{rung.library}, {package}"
+    return rung.library if rung.package is None else f"{rung.library}, {rung.package}"
 
 
 def _yes_or_no(rung: Rung, feature: str, report: Report) -> str:

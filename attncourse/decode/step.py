@@ -12,13 +12,15 @@ Left out: dropout, and thrift with gradients; nobody trains with a cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attncourse import _validate, masks, softmax, tiles
-from attncourse import scores as order
+from attncourse import _validate, grouped, masks, softmax, tiles
+from attncourse._convert import widened
+from attncourse.call import Call
 
 __all__ = ["SPLIT", "decode", "paged_decode"]
 
@@ -84,9 +86,9 @@ def decode(
         return key[:, :, cols], value[:, :, cols]
 
     ends = None if lengths is None else _ends(lengths, query, key.shape[-2])
-    options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    sizes = key.shape[-2], value.shape[-1]
-    out, lse = _decode(query, read, sizes, ends, options, return_lse)
+    options = (scale, window_size, softcap, alibi_slopes, return_lse, split)
+    call = _call(query, key.shape[-2], *options)
+    out, lse = _decode(query, read, value.shape[-1], ends, call, split)
     return (out, lse) if return_lse else out
 
 
@@ -152,82 +154,72 @@ def paged_decode(
         return k.contiguous(), v.contiguous()  # (B, Hkv, s, ·)
 
     seq_len_kv = int(ends.max()) if ends.numel() else 0
-    options = _check_options(query, scale, window_size, softcap, alibi_slopes, split)
-    sizes = seq_len_kv, value_pages.shape[-1]
-    out, lse = _decode(query, read, sizes, ends, options, return_lse)
+    options = (scale, window_size, softcap, alibi_slopes, return_lse, split)
+    call = _call(query, seq_len_kv, *options)
+    out, lse = _decode(query, read, value_pages.shape[-1], ends, call, split)
     return (out, lse) if return_lse else out
-
-
-class _Options(NamedTuple):
-    """What a call fixes beside its arrays."""
-
-    scale: float
-    window_size: int | None
-    softcap: float | None
-    slopes: Tensor | None
-    split: int
 
 
 def _decode(
     query: Tensor,
     read: Callable[[slice], tuple[Tensor, Tensor]],
-    sizes: tuple[int, int],
+    value_width: int,
     ends: Tensor | None,
-    options: _Options,
-    want_lse: bool,
+    call: Call,
+    split: int,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend to one part of the keys after the other, and merge."""
-    wide = torch.promote_types(query.dtype, torch.float32)
-    q = query.to(wide) * options.scale
-    stop, value_width = sizes
-    shortest = stop
+    (q,) = widened(query)
+    q = q * call.scale
+    shortest = stop = call.cols.stop
     if ends is not None:
         shortest, stop = (int(n) for n in ends.aminmax()) if ends.numel() else (0, 0)
     oldest = shortest - q.shape[-2]  # where the query stands that sees least
-    window_size = options.window_size or stop + 1
-    parts = tiles.blocks(max(0, oldest - window_size + 1), stop, options.split)
+    first = max(0, oldest - call.window_size + 1) if call.window_size else 0
+    parts = tiles.blocks(first, stop, split)
     out, lse = q.new_zeros(*q.shape[:-1], value_width), None  # (B, H, L, Ev)
     for number, cols in enumerate(parts):
-        k, v = (block.to(wide) for block in read(cols))  # (B, Hkv, s, ·)
-        all_see_all = stop - window_size <= cols.start and cols.stop <= oldest + 1
-        plain = all_see_all and options.slopes is None
-        gap = None if plain else _gap(q, cols, sizes[0] if ends is None else ends)
-        part = _attend(q, k, v, gap, options, want_lse or len(parts) > 1)
-        out, lse = softmax.merge(out, lse, *part) if number else part
-    if want_lse and lse is None:
+        k, v = widened(*read(cols))  # (B, Hkv, s, ·)
+        part = _part(call, q, cols, stop, oldest, ends)
+        found = _attend(q, k, v, part, call.return_lse or len(parts) > 1)
+        out, lse = softmax.merge(out, lse, *found) if number else found
+    if call.return_lse and lse is None:
         lse = q.new_full(q.shape[:-1], -torch.inf)  # (B, H, L)
     return out.to(query.dtype), lse
 
 
-def _gap(q: Tensor, cols: slice, ends: Tensor | int) -> Tensor:
-    """Return how far each key stands behind each query, shape (B or 1, 1, L, s)."""
-    if isinstance(ends, int):
-        ends = torch.tensor([ends], device=q.device)
+def _part(call: Call, q: Tensor, cols: slice, stop: int, oldest: int, ends: Tensor | None) -> Call:
+    """Return the call as a part of the keys meets it: a mask holds what position decides.
+
+    There is none where all queries see all of these keys, and nothing depends on distance.
+    """
+    part = replace(call.at(call.rows, slice(0, cols.stop - cols.start)), alibi_slopes=None)
+    too_old = cols.start < stop - (call.window_size or stop)
+    if not too_old and cols.stop <= oldest + 1 and call.alibi_slopes is None:
+        return part
+    if ends is None:
+        ends = torch.tensor([call.cols.stop], device=q.device)
     places = torch.arange(q.shape[-2], device=q.device)[:, None]  # (L, 1)
     own = ends[:, None, None, None] - q.shape[-2] + places  # (B, 1, L, 1)
-    return own - torch.arange(cols.start, cols.stop, device=q.device)
+    gap = own - torch.arange(cols.start, cols.stop, device=q.device)  # (B or 1, 1, L, s)
+    mask = masks.visible(gap, call.window_size)
+    if call.alibi_slopes is not None:
+        mask = torch.where(mask, -call.alibi_slopes[..., None, None] * gap, -torch.inf)
+    return replace(part, attn_mask=mask)
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, gap: Tensor | None, options: _Options, want_lse: bool
+    q: Tensor, k: Tensor, v: Tensor, call: Call, want_lse: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Attend to one part of the keys, which stand `gap` behind the queries; None: all are seen."""
-    rows, cols = slice(0, q.shape[-2]), slice(0, k.shape[-2])
-    mask = None
-    if gap is not None:
-        mask = masks.visible(gap, options.window_size)  # (B, 1, L, s)
-        if options.slopes is not None:
-            mask = torch.where(mask, -options.slopes[..., None, None] * gap, -torch.inf)
-    k, v = order.cut_seen(k, v, rows, cols, attn_mask=mask)
-    scores = tiles.by_group(q, k.mT)  # (B, H, L, s)
-    scores, _ = order.finish(scores, rows, cols, attn_mask=mask, softcap=options.softcap)
-    if not want_lse and mask is None:
-        return tiles.by_group(scores.softmax(-1), v), None
+    """Attend to one part of the keys."""
+    k, v = call.cut(k, v)
+    scores = grouped.product(q, k.mT)  # (B, H, L, s)
+    scores = call.finish(scores)
+    if not want_lse and call.attn_mask is None:
+        return grouped.product(scores.softmax(-1), v), None
     nothing = scores.new_zeros(*scores.shape[:-1], 1)  # (B, H, L, 1)
     row_max, row_sum, weights, _ = softmax.fold_block(nothing - torch.inf, nothing, scores)
-    blind = row_sum == 0
-    row_sum = row_sum.masked_fill(blind, 1.0)
-    return tiles.by_group(weights, v) / row_sum, (row_sum.log() + row_max).squeeze(-1)
+    return softmax.close(row_max, row_sum, grouped.product(weights, v))
 
 
 def _check_tensors(*tensors: Any) -> None:
@@ -247,14 +239,16 @@ def _ends(lengths: Any, query: Tensor, seq_len_kv: int) -> Tensor:
     return ends.long()
 
 
-def _check_options(
+def _call(
     query: Tensor,
+    seq_len_kv: int,
     scale: float | None,
     window_size: int | None,
     softcap: float | None,
     alibi_slopes: Any,
+    return_lse: bool,
     split: int,
-) -> _Options:
+) -> Call:
     """Check what is not an array, and bring the slopes to the query's device."""
     _validate.options(is_causal=True, scale=scale, window_size=window_size, softcap=softcap)
     if _validate.whole("split", split) < 1:
@@ -263,5 +257,12 @@ def _check_options(
         wide = torch.promote_types(query.dtype, torch.float32)
         alibi_slopes = torch.as_tensor(alibi_slopes, dtype=wide, device=query.device)
         _validate.slopes(alibi_slopes, tuple(query.shape))
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    return _Options(scale, window_size, softcap, alibi_slopes, split)
+    return Call(
+        slice(0, query.shape[-2]),
+        slice(0, seq_len_kv),
+        query.shape[-1] ** -0.5 if scale is None else scale,
+        window_size=window_size,
+        softcap=softcap,
+        alibi_slopes=alibi_slopes,
+        return_lse=return_lse,
+    )

@@ -8,56 +8,78 @@ arguments on a machine without a GPU.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attncourse.call import Call
 from attncourse.kernels import blocks, runtime
 from attncourse.kernels.runtime import tl
 
-__all__ = ["Options", "accumulator", "common", "is_folded", "new_results", "strides"]
+__all__ = [
+    "accumulator",
+    "common",
+    "flat",
+    "is_folded",
+    "is_heavy",
+    "new_results",
+    "strides",
+    "unflat",
+]
 
 _LOG2E = math.log2(math.e)
 _NO_STRIDES = (0, 0, 0, 0)
 
 
-@dataclass(frozen=True)
-class Options:
-    """The arguments of attention that are not tensors.
+def flat(call: Call) -> tuple[Any, ...]:
+    """Spell what a call fixes beside its tensors as an operator's schema wants it.
 
-    Attributes
-    ----------
-    scale : float
-        Multiplies the dot products.
-    is_causal : bool
-        Hide the keys after each query.
-    shift : int
-        Query i stands at key position i + shift.
-    window_size : int
-        0 for none.
-    softcap : float
-        0 for none.
-    dropout_p : float
-        0 for none.
-    dropout_seed : int
-        As a signed 64-bit number.
+    Returns
+    -------
+    scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed
+        0 for no window and no softcap; the seed as a signed 64-bit number.
     """
+    seed = call.dropout_seed or 0
+    seed = seed - 2**64 if seed >= 2**63 else seed
+    limits = (call.is_causal, call.shift, call.window_size or 0)
+    return call.scale, *limits, call.softcap or 0.0, call.dropout_p, seed
 
-    scale: float
-    is_causal: bool = False
-    shift: int = 0
-    window_size: int = 0
-    softcap: float = 0.0
-    dropout_p: float = 0.0
-    dropout_seed: int = 0
 
-    @property
-    def is_heavy(self) -> bool:
-        """Tell whether a tile needs room for more than scores and weights."""
-        return self.softcap > 0 or self.dropout_p > 0 or self.window_size > 0
+def unflat(
+    query: Tensor,
+    key: Tensor,
+    attn_mask: Tensor | None,
+    alibi_slopes: Tensor | None,
+    scale: float,
+    is_causal: bool,
+    shift: int,
+    window_size: int,
+    softcap: float,
+    dropout_p: float,
+    dropout_seed: int,
+) -> Call:
+    """Undo `flat`, and join masks and slopes to the rest of the call again."""
+    return Call(
+        slice(0, query.shape[-2]),
+        slice(0, key.shape[-2]),
+        scale,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        shift,
+        window_size or None,
+        softcap or None,
+        alibi_slopes,
+        dropout_seed,
+    )
+
+
+def is_heavy(call: Call) -> bool:
+    """Tell whether a tile needs room for more than scores and weights."""
+    extras = (call.attn_mask, call.alibi_slopes, call.softcap, call.window_size)
+    return call.dropout_p > 0 or any(extra is not None for extra in extras)
 
 
 def is_folded(attn_mask: Tensor | None) -> bool:
@@ -88,20 +110,14 @@ def new_results(
 
 
 def common(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    alibi_slopes: Tensor | None,
-    options: Options,
-    tile: blocks.Tile,
+    query: Tensor, key: Tensor, value: Tensor, call: Call, tile: blocks.Tile
 ) -> dict[str, Any]:
     """Collect the arguments that the forward, dk/dv and dq kernels share.
 
     Parameters
     ----------
-    query, key, value, attn_mask, alibi_slopes, options
-        As in `forward`.
+    query, key, value, call
+        As in `attncourse.kernels.launch.forward`.
     tile : Tile
         The size of a tile.
 
@@ -110,10 +126,10 @@ def common(
     dict
         Keyword arguments of a kernel.
     """
-    folded = is_folded(attn_mask)
+    folded = is_folded(call.attn_mask)
     unit = _LOG2E if folded else 1.0
-    scale_high, scale_low = _two_floats(options.scale * unit)
-    keep_scale = 1 / (1 - options.dropout_p)
+    scale_high, scale_low = _two_floats(call.scale * unit)
+    keep_scale = 1 / (1 - call.dropout_p)
     return {
         "q": query,
         "k": key,
@@ -121,29 +137,29 @@ def common(
         **strides("q", "bhle", query),
         **strides("k", "bhse", key),
         **strides("v", "bhse", value),
-        **_mask_arguments(attn_mask, (*query.shape[:3], key.shape[2]), tile),
-        "slopes": alibi_slopes,
-        **strides("slopes", "bh", alibi_slopes),
+        **_mask_arguments(call.attn_mask, (*query.shape[:3], key.shape[2]), tile),
+        "slopes": call.alibi_slopes,
+        **strides("slopes", "bh", call.alibi_slopes),
         "num_heads": query.shape[1],
         "group": query.shape[1] // max(key.shape[1], 1),
         "seq_len_q": query.shape[2],
         "seq_len_kv": key.shape[2],
-        "shift": options.shift,
-        "window": min(options.window_size, query.shape[2] + key.shape[2]),
+        "shift": call.shift,
+        "window": min(call.window_size or 0, query.shape[2] + key.shape[2]),
         "scale_high": scale_high,
         "scale_low": scale_low,
-        "seed": options.dropout_seed,
-        "threshold": round(options.dropout_p * 2**32),
+        "seed": call.dropout_seed or 0,
+        "threshold": round(call.dropout_p * 2**32),
         "E": query.shape[3],
         "EV": value.shape[3],
         "BLOCK_E": blocks.block_width(query.shape[3]),
         "BLOCK_EV": blocks.block_width(value.shape[3]),
         "BLOCK_M": tile.block_m,
         "BLOCK_N": tile.block_n,
-        "CAUSAL": options.is_causal,
-        "WINDOW": options.window_size > 0,
-        "ALIBI": alibi_slopes is not None,
-        "SOFTCAP": options.softcap * unit,
+        "CAUSAL": call.is_causal,
+        "WINDOW": call.window_size is not None,
+        "ALIBI": call.alibi_slopes is not None,
+        "SOFTCAP": (call.softcap or 0.0) * unit,
         "KEEP_SCALE": keep_scale,
         "FOLDED": folded,
         "UPCAST": runtime.INTERPRETED and query.dtype == torch.bfloat16,

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attncourse.call import Call
 from attncourse.kernels import blocks, runtime
-from attncourse.kernels.arguments import Options, accumulator, common, new_results, strides
+from attncourse.kernels.arguments import accumulator, common, is_heavy, new_results, strides
 from attncourse.kernels.delta import delta_kernel
 from attncourse.kernels.dkdv import dkdv_kernel
 from attncourse.kernels.dq import dq_kernel
@@ -27,9 +28,7 @@ def forward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None,
-    alibi_slopes: Tensor | None,
-    options: Options,
+    call: Call,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Launch the forward kernel.
 
@@ -37,12 +36,8 @@ def forward(
     ----------
     query, key, value : Tensor, shapes (B, H, L, E), (B, Hkv, S, E), (B, Hkv, S, Ev)
         Any strides.
-    attn_mask : Tensor, each axis that of (B, H, L, S) or 1, optional
-        Boolean or floating point.
-    alibi_slopes : Tensor, shape (B, H), optional
-        Slopes.
-    options : Options
-        The rest.
+    call : Call
+        The rest. Each axis of a mask is that of (B, H, L, S) or 1; slopes have shape (B, H).
 
     Returns
     -------
@@ -54,9 +49,9 @@ def forward(
         log-sum-exp to base 2.
     """
     batch, num_heads, seq_len_q, _ = query.shape
-    out, lse, row_max, row_sum = new_results(query, value, attn_mask)
-    tile = _tile("forward", query, value, attn_mask, alibi_slopes, options)
-    arguments = common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    out, lse, row_max, row_sum = new_results(query, value, call.attn_mask)
+    tile = _tile("forward", query, value, call)
+    arguments = common(query, key, value, call, tile)
     results = {"out": out, "lse": lse, "row_max_out": row_max, "row_sum_out": row_sum}
     grid = triton.cdiv(seq_len_q, tile.block_m) * batch * num_heads
     _run(forward_kernel, grid, query, arguments | results)
@@ -68,10 +63,8 @@ def backward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attn_mask: Tensor | None,
-    alibi_slopes: Tensor | None,
+    call: Call,
     saved: tuple[Tensor, Tensor, Tensor],
-    options: Options,
     want_scores: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Launch the delta, dk/dv and dq kernels.
@@ -80,7 +73,7 @@ def backward(
     ----------
     gradients : two Tensors, shapes (B, H, L, Ev), (B, H, L)
         Those of out and of lse.
-    query, key, value, attn_mask, alibi_slopes, options
+    query, key, value, call
         As in `forward`.
     saved : three Tensors
         out, row_max and row_sum as `forward` returned them.
@@ -103,13 +96,13 @@ def backward(
 
     read: dict[str, Any] = {"dout": dout, "row_max": row_max, "row_sum": row_sum, "delta": delta}
     read |= strides("dout", "bhle", dout)
-    tile = _tile("dkdv", query, value, attn_mask, alibi_slopes, options)
-    arguments = common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    tile = _tile("dkdv", query, value, call)
+    arguments = common(query, key, value, call, tile)
     grid = triton.cdiv(seq_len_kv, tile.block_n) * batch * num_kv_heads
     _run(dkdv_kernel, grid, query, arguments | read | {"dk": dkey, "dv": dvalue})
 
-    tile = _tile("dq", query, value, attn_mask, alibi_slopes, options)
-    arguments = common(query, key, value, attn_mask, alibi_slopes, options, tile)
+    tile = _tile("dq", query, value, call)
+    arguments = common(query, key, value, call, tile)
     results = {"dq": dquery, "dscores": dscores, "STORE_SCORES": want_scores}
     grid = triton.cdiv(seq_len_q, tile.block_m) * batch * num_heads
     _run(dq_kernel, grid, query, arguments | read | results)
@@ -135,17 +128,9 @@ def _delta(out: Tensor, dout: Tensor, dlse: Tensor, delta: Tensor) -> None:
     _run(delta_kernel, triton.cdiv(seq_len_q, block_m) * batch * num_heads, out, arguments)
 
 
-def _tile(
-    kernel: str,
-    query: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    alibi_slopes: Tensor | None,
-    options: Options,
-) -> blocks.Tile:
-    width = max(query.shape[-1], value.shape[-1])
-    heavy = options.is_heavy or attn_mask is not None or alibi_slopes is not None
-    return blocks.choose(kernel, runtime.device_arch(query), width, query.element_size(), heavy)
+def _tile(kernel: str, query: Tensor, value: Tensor, call: Call) -> blocks.Tile:
+    width, arch = max(query.shape[-1], value.shape[-1]), runtime.device_arch(query)
+    return blocks.choose(kernel, arch, width, query.element_size(), is_heavy(call))
 
 
 def _run(kernel: Any, grid: int, where: Tensor, arguments: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attncourse.kernels import launch, runtime
-from attncourse.kernels.arguments import Options, new_results
+from attncourse.kernels.arguments import new_results, unflat
 
 __all__ = ["attention_backward", "attention_forward"]
 
@@ -35,8 +35,9 @@ def attention_forward(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute out, lse, row_max and row_sum; see `attncourse.kernels.launch.forward`."""
     runtime.check_device(query)
-    options = Options(scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
-    return launch.forward(query, key, value, attn_mask, alibi_slopes, options)
+    options = (scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
+    call = unflat(query, key, attn_mask, alibi_slopes, *options)
+    return launch.forward(query, key, value, call)
 
 
 @attention_forward.register_fake
@@ -68,11 +69,10 @@ def attention_backward(
     dropout_seed: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Compute the gradients; see `attncourse.kernels.launch.backward`."""
-    options = Options(scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
+    options = (scale, is_causal, shift, window_size, softcap, dropout_p, dropout_seed)
+    call = unflat(query, key, attn_mask, alibi_slopes, *options)
     saved = (out, row_max, row_sum)
-    return launch.backward(
-        (dout, dlse), query, key, value, attn_mask, alibi_slopes, saved, options, want_scores
-    )
+    return launch.backward((dout, dlse), query, key, value, call, saved, want_scores)
 
 
 @attention_backward.register_fake

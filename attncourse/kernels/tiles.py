@@ -1,6 +1,6 @@
 """What every kernel does with one tile of scores, whichever way round it lies.
 
-New here: the order of operations of `attncourse.scores`, for a tile held in registers.
+New here: the order of operations of `attncourse.call`, for a tile held in registers.
 `rows` and `cols` hold positions as a column and a row, [BLOCK_M, 1] and [1, BLOCK_N], or
 the other way round, [1, BLOCK_M] and [BLOCK_N, 1]: broadcasting does the rest.
 

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from attncourse._validate import whole
 from attncourse.decode import decode
 from attncourse.decode.kv_cache import KVCache
+from attncourse.grouped import stack, unstack
 from attncourse.layers.linear import Linear
 from attncourse.layers.rotary import check_pairing, turn
 from attncourse.rungs import attention
-from attncourse.tiles import fold, unfold
 
 
 class MultiHeadAttention(nn.Module):
@@ -239,7 +239,7 @@ class MultiHeadAttention(nn.Module):
         if self.rung == "auto" and attn_mask is None and q.shape[2] == 1:
             if hiding or q.device.type != "cpu":
                 return decode(q, k, v, **hiding)
-            return unfold(attention(fold(q, self.num_kv_heads), k, v), self.num_heads)
+            return unstack(attention(stack(q, self.num_kv_heads), k, v), self.num_heads)
         options = {"attn_mask": attn_mask, "is_causal": True, "causal_align": "bottom_right"}
         return self._attend(q, k, v, {**options, **hiding})
 

@@ -13,13 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attncourse import _validate, masks, tiles
+from attncourse.rungs import LADDER
 
 __all__ = ["MATERIALISED", "Problem", "bytes_moved", "flops", "keys_read", "scores_held"]
 
-MATERIALISED = frozenset({"loops", "matmul", "by_hand", "batched"})
-_STRIPS = frozenset({"strips"})
-_TILED = frozenset({"tiled", "recompute", "triton_forward", "triton", "sdpa"})
-_RECOMPUTING = frozenset({"recompute", "triton", "sdpa"})
+MATERIALISED = frozenset(rung.name for rung in LADDER if rung.cost == "materialised")
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ def flops(problem: Problem, rung: str, *, backward: bool = False, block_q: int =
     """
     pairs = _pairs(problem, _kind(rung), block_q)
     to_width, to_value_width = (1, 1) if not backward else (2, 2)
-    if backward and rung in _RECOMPUTING:
+    if backward and any(each.recomputes for each in LADDER if each.name == rung):
         to_width += 1
     widths = to_width * problem.head_dim + to_value_width * problem.value_dim
     return 2 * problem.heads * pairs * widths
@@ -221,8 +219,9 @@ def scores_held(problem: Problem, rung: str, *, block_q: int = 128, block_kv: in
 
 
 def _kind(rung: str) -> str:
-    for kind, names in (("materialised", MATERIALISED), ("strips", _STRIPS), ("tiled", _TILED)):
-        if rung in names or rung == kind:
-            return kind
-    known = sorted(MATERIALISED | _STRIPS | _TILED)
-    raise ValueError(f"no cost is known for rung {rung!r}; there is one for {known}")
+    kinds = {each.name: each.cost for each in LADDER}
+    if rung in kinds.values():
+        return rung
+    if rung not in kinds:
+        raise ValueError(f"no cost is known for rung {rung!r}; there is one for {sorted(kinds)}")
+    return kinds[rung]

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncourse import masks, softmax, tiles
-from attncourse import scores as order
+from attncourse import softmax, tiles
+from attncourse.call import Call
 
 __all__ = ["TWINS", "Move", "SlowMemory", "materialised", "strips", "tiled"]
 
@@ -107,7 +107,7 @@ def materialised(
     for name in ("scores", "weights"):
         memory.reserve(name, len(query), len(key), dtype=query.dtype)
     memory.store("scores", rows, memory.load("q", rows) @ memory.load("k", cols).T)
-    scores = head.finish(memory.load("scores", rows), rows, cols)
+    scores = head.call.finish(head.call.scale * memory.load("scores", rows))
     memory.store("weights", rows, softmax.stable(scores))
     memory.store("out", rows, memory.load("weights", rows) @ memory.load("v", cols))
     return memory.look("out"), memory
@@ -123,9 +123,10 @@ def strips(
     head = _Head(query, key, value, **limits)
     for rows in tiles.blocks(0, len(query), head.block_q):
         q, out = head.memory.load("q", rows), np.zeros((1, value.shape[-1]))
-        for cols in tiles.key_blocks(rows, len(key), max(len(key), 1), **head.limits):
-            scores = head.finish(q @ head.memory.load("k", cols).T, rows, cols)  # (l, s)
-            out = softmax.stable(scores) @ head.memory.load("v", cols)  # (l, Ev)
+        for part in head.call.key_blocks(rows, max(len(key), 1)):
+            scores = head.call.scale * (q @ head.memory.load("k", part.cols).T)  # (l, s)
+            scores = part.finish(scores)
+            out = softmax.stable(scores) @ head.memory.load("v", part.cols)  # (l, Ev)
         head.memory.store("out", rows, np.broadcast_to(out, (len(q), value.shape[-1])))
     return head.memory.look("out"), head.memory
 
@@ -145,9 +146,9 @@ def tiled(
         row_sum = np.zeros((len(q), 1), q.dtype)  # (l, 1)
         row_max = np.full_like(row_sum, -np.inf)
         acc = np.zeros((len(q), value.shape[-1]), q.dtype)  # (l, Ev)
-        for cols in head.key_blocks(rows):
-            k, v = memory.load("k", cols), memory.load("v", cols)
-            scores = head.finish(q @ k.T, rows, cols)  # (l, s)
+        for tile in head.call.key_blocks(rows, head.block_kv):
+            k, v = memory.load("k", tile.cols), memory.load("v", tile.cols)
+            scores = tile.finish(head.call.scale * (q @ k.T))  # (l, s)
             folded = softmax.fold_block(row_max, row_sum, scores)
             row_max, row_sum, weights, shrink = folded
             acc = acc * shrink + weights @ v
@@ -176,19 +177,10 @@ class _Head:
     ) -> None:
         self.memory = SlowMemory(q=query, k=key, v=value)
         self.memory.reserve("out", len(query), value.shape[-1], dtype=query.dtype)
-        self.scale, self.seq_len_kv = query.shape[-1] ** -0.5, len(key)
+        self.call = Call.of(
+            *(query, key, value),
+            is_causal=is_causal,
+            causal_align=causal_align,
+            window_size=window_size,
+        )
         self.block_q, self.block_kv = block_q, block_kv
-        shift = masks.offset(len(query), len(key), causal_align)
-        self.limits: dict[str, Any] = {
-            "shift": shift,
-            "window_size": window_size,
-            "is_causal": is_causal,
-        }
-
-    def key_blocks(self, rows: slice) -> list[slice]:
-        """Cut the keys that some query of a block may see into blocks."""
-        return tiles.key_blocks(rows, self.seq_len_kv, self.block_kv, **self.limits)
-
-    def finish(self, products: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
-        """Scale a block of products, and hide what its queries may not see."""
-        return order.finish(self.scale * products, rows, cols, **self.limits)[0]

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from attncourse import softmax
+from attncourse.call import Call
 from attncourse.parallel import groups, sharding, wire
 from attncourse.rungs import attention, recompute
 
@@ -203,15 +204,13 @@ def _send_back(
     k, v = (_wide(x) for x in ring.unpack(visitor, source))
     grad_k, grad_v = torch.zeros_like(k), torch.zeros_like(v)
     for rows, cols, triangle in ring.meetings(source):
-        hiding = {"is_causal": triangle, "shift": 0, "attn_mask": None, "alibi_slopes": None}
-        blocks = (recompute.BLOCK_Q, recompute.BLOCK_KV)
-        settings = recompute.Settings(ring.scale, (0.0, 0), hiding, *blocks)
-        inputs = (q[..., rows, :], k[..., cols, :], v[..., cols, :], None, None)
+        parts = (q[..., rows, :], k[..., cols, :], v[..., cols, :])
         results = (out[..., rows, :], lse[..., rows], grad_out[..., rows, :])
-        grads: list[Any] = recompute.walk_back(inputs, *results, settings)
-        grad_q[..., rows, :] += grads[0]
-        grad_k[..., cols, :] += grads[1]
-        grad_v[..., cols, :] += grads[2]
+        call = Call.of(*parts, is_causal=triangle, scale=ring.scale, enable_gqa=True)
+        grads = recompute.walk_back(*parts, call, recompute.Results(*results))
+        grad_q[..., rows, :] += grads.q
+        grad_k[..., cols, :] += grads.k
+        grad_v[..., cols, :] += grads.v
     return _pack(grad_k, grad_v)
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from attncourse.rungs._dispatch import checked_call, import_ahead, needed_features, pick, run
-from attncourse.rungs._ladder import FEATURES, LADDER, Rung, by_name
+from attncourse.call import Call
+from attncourse.features import FEATURES
+from attncourse.rungs._dispatch import import_ahead, pick, run
+from attncourse.rungs._ladder import LADDER, Limits, Rung, by_name
 
-__all__ = ["FEATURES", "LADDER", "Rung", "attention", "by_name"]
+__all__ = ["FEATURES", "LADDER", "Limits", "Rung", "attention", "by_name"]
 
 import_ahead()
 
@@ -112,15 +114,15 @@ def attention(
     >>> one_key
     array([[3., 4.]])
     """
-    call = checked_call(
+    call = Call.of(
         query,
         key,
         value,
-        attn_mask=attn_mask,
-        dropout_p=dropout_p,
-        is_causal=is_causal,
-        scale=scale,
-        enable_gqa=enable_gqa,
+        attn_mask,
+        dropout_p,
+        is_causal,
+        scale,
+        enable_gqa,
         causal_align=causal_align,
         window_size=window_size,
         softcap=softcap,
@@ -128,6 +130,6 @@ def attention(
         dropout_seed=dropout_seed,
         return_lse=return_lse,
     )
-    needs = needed_features(query, key, value, call)
+    needs = call.needs
     chosen = pick(query, value, needs) if rung == "auto" else by_name(rung)
     return run(chosen, needs, query, key, value, call)

@@ -1,6 +1,6 @@
 """Rung 3, by_hand: the backward pass, written out.
 
-New here: `attention_forward` keeps what the way back needs, and `attention_backward` walks
+New here: the forward pass keeps what the way back needs, and `attention_backward` walks
 its steps in reverse, one line a step. What one step passed on to several places comes back
 as a sum: over the queries that read a key, and over the heads that share it.
 
@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attncourse import dropout, masks, softmax, tiles
-from attncourse import scores as order
+from attncourse import softmax
+from attncourse.call import Call
+from attncourse.grouped import product, summed_product
 
 
 class Kept(NamedTuple):
@@ -27,8 +28,7 @@ class Kept(NamedTuple):
     scores: np.ndarray  # (..., H, L, S), after masks and softcap
     weights: np.ndarray  # (..., H, L, S), before dropout
     survived: np.ndarray | float  # (..., H, L, S): 0 where dropped, else 1 / (1 - dropout_p)
-    scale: float
-    softcap: float | None
+    call: Call
 
 
 class Gradients(NamedTuple):
@@ -40,52 +40,40 @@ class Gradients(NamedTuple):
     scores: np.ndarray
 
 
-def attention(query: np.ndarray, key: np.ndarray, value: np.ndarray, **options: Any) -> Any:
+def attend(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, call: Call
+) -> tuple[np.ndarray, np.ndarray]:
     """Attend, and forget what the backward pass would need.
 
     Parameters
     ----------
-    query, key, value : ndarray, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
+    q, k, v : ndarray, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
         Float32 or wider.
-    **options
-        Those of `attention_forward`, and `return_lse`.
+    call : Call
+        What else was asked for.
 
     Returns
     -------
     out : ndarray, shape (..., H, L, Ev)
         0 in the rows that see no key.
     lse : ndarray, shape (..., H, L)
-        Only with `return_lse`, in nats; -inf in the rows that see no key.
+        In nats; -inf in the rows that see no key.
     """
-    return_lse = options.pop("return_lse", False)
-    out, lse, _ = attention_forward(query, key, value, **options)
-    return (out, lse) if return_lse else out
+    out, lse, _ = _forward(q, k, v, call)
+    return out, lse
 
 
 def attention_forward(
-    query: np.ndarray,
-    key: np.ndarray,
-    value: np.ndarray,
-    attn_mask: np.ndarray | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    causal_align: str = "top_left",
-    window_size: int | None = None,
-    softcap: float | None = None,
-    alibi_slopes: np.ndarray | None = None,
-    dropout_seed: int = 0,
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, *args: Any, **options: Any
 ) -> tuple[np.ndarray, np.ndarray, Kept]:
     """Compute attention, and keep what the backward pass needs.
 
     Parameters
     ----------
-    query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
-        As in `attncourse.attention`.
-    causal_align, window_size, softcap, alibi_slopes, dropout_seed
-        As in `attncourse.attention`.
+    query, key, value : ndarray
+        As in `attncourse.attention`, float32 or wider.
+    *args, **options
+        The other arguments of `attncourse.attention`, but for `rung`.
 
     Returns
     -------
@@ -96,31 +84,19 @@ def attention_forward(
     kept : Kept
         For `attention_backward`.
     """
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
-    shift = masks.offset(rows.stop, cols.stop, causal_align)
-    seen = order.allowed(query, rows, cols, attn_mask, is_causal, shift, window_size)
-    k, v = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
-    limits: dict[str, Any] = {"is_causal": is_causal, "shift": shift, "window_size": window_size}
+    return _forward(query, key, value, Call.of(query, key, value, *args, **options))
 
-    scores = scale * tiles.by_group(query, k.swapaxes(-1, -2))  # (..., H, L, S)
-    scores, _ = order.finish(
-        scores,
-        rows,
-        cols,
-        attn_mask=attn_mask,
-        softcap=softcap,
-        alibi_slopes=alibi_slopes,
-        **limits,
-    )
+
+def _forward(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, call: Call
+) -> tuple[np.ndarray, np.ndarray, Kept]:
+    k, v = call.cut(k, v)
+    scores = call.scale * product(q, k.swapaxes(-1, -2))  # (..., H, L, S)
+    scores = call.finish(scores)
     weights = softmax.stable(scores)  # (..., H, L, S)
-    survived: np.ndarray | float = 1.0
-    if dropout_p:
-        survived = dropout.keep(weights, dropout_p, dropout_seed).astype(weights.dtype)
-        survived = survived / (1 - dropout_p)  # (..., H, L, S)
-    out = tiles.by_group(weights * survived, v)  # (..., H, L, Ev)
-    kept = Kept(query, k, v, scores, weights, survived, scale, softcap)
-    return out, softmax.logsumexp(scores), kept
+    survived = call.survived(weights) if call.dropout_p else 1.0  # (..., H, L, S)
+    out = product(weights * survived, v)  # (..., H, L, Ev)
+    return out, softmax.logsumexp(scores), Kept(q, k, v, scores, weights, survived, call)
 
 
 def attention_backward(
@@ -151,13 +127,12 @@ def attention_backward(
     each weight pushes all others of its row down, which subtracts one number from a row.
     **Source:** Dao et al. 2022, appendix B.2 (arXiv:2205.14135).
     """
-    q, k, v, scores, weights, survived, scale, softcap = kept
-
+    q, k, v, scores, weights, survived, call = kept
     num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     # out = (weights * survived) @ v
-    grad_value = tiles.sum_by_group(weights * survived, grad_out, num_kv_heads)
+    grad_value = summed_product(weights * survived, grad_out, num_kv_heads)
     value = v.swapaxes(-1, -2)  # (..., Hkv, Ev, S)
-    grad_weights = tiles.by_group(grad_out, value) * survived  # (..., H, L, S)
+    grad_weights = product(grad_out, value) * survived  # (..., H, L, S)
     # weights = softmax(scores)
     average = (weights * grad_weights).sum(-1, keepdims=True)  # (..., H, L, 1)
     grad_scores = weights * (grad_weights - average)  # (..., H, L, S)
@@ -165,9 +140,9 @@ def attention_backward(
     if grad_lse is not None:
         grad_scores = grad_scores + weights * grad_lse[..., None]
     # scores = softcap * tanh(scaled / softcap)
-    if softcap is not None:
-        grad_scores = grad_scores * order.softcap_slope(scores, softcap)
+    if call.softcap is not None:
+        grad_scores = grad_scores * call.softcap_slope(scores)
     # scaled = scale * q @ k.T
-    grad_query = scale * tiles.by_group(grad_scores, k)  # (..., H, L, E)
-    grad_key = scale * tiles.sum_by_group(grad_scores, q, num_kv_heads)
+    grad_query = call.scale * product(grad_scores, k)  # (..., H, L, E)
+    grad_key = call.scale * summed_product(grad_scores, q, num_kv_heads)
     return Gradients(grad_query, grad_key, grad_value, grad_scores)

@@ -9,96 +9,68 @@ Left out: what it cannot do at all: the log-sum-exp, a softcap, a chosen dropout
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from attncourse import masks
-from attncourse import scores as order
+from attncourse._convert import widened
+from attncourse.call import Call
 
 
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    causal_align: str = "top_left",
-    **hiding: Any,
-) -> Tensor:
+def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, None]:
     """Call `torch.nn.functional.scaled_dot_product_attention`.
 
     Parameters
     ----------
-    query, key, value : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
-        Any floating-point type, any device; with `enable_gqa`, Hkv divides H.
-    attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_align
-        As in `attncourse.attention`; dropout draws from torch's own generator.
-    **hiding
-        `window_size` and `alibi_slopes`.
+    q, k, v : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
+        Any floating-point type, any device; Hkv divides H.
+    call : Call
+        What else was asked for; dropout draws from torch's own generator.
 
     Returns
     -------
-    Tensor, shape (..., H, L, Ev)
+    out : Tensor, shape (..., H, L, Ev)
         0 in the rows that see no key.
+    lse : None
+        PyTorch does not tell it.
 
     Notes
     -----
     PyTorch refuses `attn_mask` together with `is_causal`; here they combine by AND.
     **Source:** the documentation of PyTorch's function.
     """
-    rows, cols = slice(0, query.shape[-2]), slice(0, key.shape[-2])
-    shift = masks.offset(rows.stop, cols.stop, causal_align)
-    if is_causal and attn_mask is None and not shift and not hiding:
-        key, value = key[..., : rows.stop, :], value[..., : rows.stop, :]  # no query sees the rest
-        return _call(query, key, value, None, dropout_p, True, scale, enable_gqa)
-    if attn_mask is None and not is_causal and not hiding:
-        return _call(query, key, value, None, dropout_p, False, scale, enable_gqa)
+    if call.attn_mask is None and call.alibi_slopes is None and call.window_size is None:
+        if not call.is_causal:
+            return _hand_over(q, k, v, None, call), None
+        if not call.shift:
+            if call.cols.stop > call.rows.stop:  # no query sees the keys behind the last of them
+                k, v = (x[..., : call.rows.stop, :] for x in (k, v))
+            return _hand_over(q, k, v, None, call, is_causal=True), None
 
-    zeros = query.new_zeros(rows.stop, cols.stop, dtype=_wide(query))  # (L, S)
-    bias, seen = order.finish(
-        zeros, rows, cols, attn_mask=attn_mask, is_causal=is_causal, shift=shift, **hiding
-    )
-    if seen is not None:
-        key, value = order.drop_unseen(key, seen), order.drop_unseen(value, seen)
-    if hiding.get("alibi_slopes") is None and (attn_mask is None or attn_mask.dtype == torch.bool):
-        bias = seen
+    k, v = call.cut(k, v)
+    if call.alibi_slopes is None and (call.attn_mask is None or call.attn_mask.dtype == torch.bool):
+        bias = call.seen(q)  # (..., L, S)
     else:  # a bias in half precision would be rounded, and may overflow to -inf
-        query, key, value = (array.to(bias.dtype) for array in (query, key, value))
-    out = _call(query, key, value, bias, dropout_p, False, scale, enable_gqa)
-    if seen is None:
-        return out
+        q, k, v = widened(q, k, v)
+        bias = call.finish(q.new_zeros(call.rows.stop, call.cols.stop))  # (..., L, S)
+    out = _hand_over(q, k, v, bias, call)
     # PyTorch does not promise what a row without keys returns; its backends have differed.
-    return out.masked_fill(~seen.any(-1, keepdim=True), 0.0)
+    blind = call.blind(q)
+    return (out if blind is None else out.masked_fill(blind, 0.0)), None
 
 
-def _wide(query: Tensor) -> torch.dtype:
-    return torch.promote_types(query.dtype, torch.float32)
-
-
-def _call(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None,
-    dropout_p: float,
-    is_causal: bool,
-    scale: float | None,
-    enable_gqa: bool,
+def _hand_over(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, call: Call, is_causal: bool = False
 ) -> Tensor:
     """Hand over, with an answer of our own where there is no key at all."""
-    if key.shape[-2] == 0 or query.shape[-2] == 0:
+    if k.shape[-2] == 0 or q.shape[-2] == 0:
         # Sums over nothing: 0, and zeros as gradients, whatever the inputs hold.
-        nothing = query[..., :0].sum() + key[..., :0].sum() + value[..., :0].sum()
-        return query.new_zeros(*query.shape[:-1], value.shape[-1]) + nothing
-    if attn_mask is not None and query.ndim > 2:
-        attn_mask = attn_mask.expand(*query.shape[:-2], *attn_mask.shape[-2:])
+        nothing = q[..., :0].sum() + k[..., :0].sum() + v[..., :0].sum()
+        return q.new_zeros(*q.shape[:-1], v.shape[-1]) + nothing
+    if bias is not None and q.ndim > 2:
+        bias = bias.expand(*q.shape[:-2], *bias.shape[-2:])
+    # PyTorch's own default differs from ours in the last bit of a float64.
+    scale = None if call.scale == q.shape[-1] ** -0.5 else call.scale
     return scaled_dot_product_attention(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        q, k, v, bias, call.dropout_p, is_causal, scale=scale, enable_gqa=call.enable_gqa
     )

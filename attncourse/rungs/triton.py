@@ -16,44 +16,27 @@ import math
 import torch
 from torch import Tensor
 
-from attncourse import masks
+from attncourse.call import Call
+from attncourse.kernels.arguments import flat
 from attncourse.kernels.ops import attention_forward
 
 
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    causal_align: str = "top_left",
-    window_size: int | None = None,
-    softcap: float | None = None,
-    alibi_slopes: Tensor | None = None,
-    dropout_seed: int = 0,
-    return_lse: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
     """Attend with Triton kernels, natively on a GPU or interpreted on a CPU.
 
     Parameters
     ----------
-    query, key, value : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
+    q, k, v : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
         Any floating-point type and strides; under autocast, float32 gives way to its type.
-    attn_mask, dropout_p, is_causal, scale, enable_gqa, causal_align, window_size, softcap
-        As in `attncourse.attention`.
-    alibi_slopes, dropout_seed, return_lse
-        As in `attncourse.attention`.
+    call : Call
+        What else was asked for.
 
     Returns
     -------
     out : Tensor, shape (..., H, L, Ev)
         0 in rows that see no key.
     lse : Tensor, shape (..., H, L)
-        Only with `return_lse`, in nats, float32 or wider; -inf in rows that see no key.
+        In nats, float32 or wider; -inf in rows that see no key.
 
     Raises
     ------
@@ -69,30 +52,16 @@ def attention(
     Memory: three numbers a query beside the output.
     **Source:** Dao 2023, sections 3.1 and 3.2 (arXiv:2307.08691).
     """
-    query, key, value = (_autocast(array) for array in (query, key, value))
-    batch_axes = query.shape[:-3]
-    q, k, v = (_four_axes(array) for array in (query, key, value))
-    shift = masks.offset(q.shape[2], k.shape[2], causal_align)
-    if attn_mask is not None:
-        attn_mask = _mask_four_axes(attn_mask, batch_axes)
-    if alibi_slopes is not None:
-        alibi_slopes = alibi_slopes.expand(*batch_axes, q.shape[1]).reshape(q.shape[:2])
-    out, lse, _, _ = attention_forward(
-        q,
-        k,
-        v,
-        attn_mask,
-        alibi_slopes,
-        q.shape[3] ** -0.5 if scale is None else scale,
-        is_causal,
-        shift,
-        window_size or 0,
-        softcap or 0.0,
-        dropout_p,
-        dropout_seed - 2**64 if dropout_seed >= 2**63 else dropout_seed,
-    )
-    out = out.reshape(*query.shape[:-1], value.shape[-1])
-    return (out, lse.reshape(query.shape[:-1])) if return_lse else out
+    q, k, v = (_autocast(array) for array in (q, k, v))
+    shape, batch_axes = q.shape[:-1], q.shape[:-3]
+    q, k, v = (_four_axes(array) for array in (q, k, v))
+    mask, slopes = call.attn_mask, call.alibi_slopes
+    if mask is not None:
+        mask = _mask_four_axes(mask, batch_axes)
+    if slopes is not None:
+        slopes = slopes.expand(*batch_axes, q.shape[1]).reshape(q.shape[:2])
+    out, lse, _, _ = attention_forward(q, k, v, mask, slopes, *flat(call))
+    return out.reshape(*shape, v.shape[-1]), lse.reshape(shape)
 
 
 def _autocast(array: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attncourse import masks
+from attncourse.call import Call
 from attncourse.kernels import blocks, runtime
 from attncourse.kernels.runtime import tl, triton
 
@@ -88,32 +88,22 @@ def forward_kernel(
 # fmt: on
 
 
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    causal_align: str = "top_left",
-    return_lse: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
+def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]:
     """Launch the kernel: one program for every strip of queries of every head.
 
     Parameters
     ----------
-    query, key, value : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
+    q, k, v : Tensor, shapes (..., H, L, E), (..., Hkv, S, E), (..., Hkv, S, Ev)
         Any floating-point type; copied where they are not contiguous.
-    is_causal, scale, enable_gqa, causal_align, return_lse
-        As in `attncourse.attention`.
+    call : Call
+        What else was asked for: the scale and causality.
 
     Returns
     -------
     out : Tensor, shape (..., H, L, Ev)
         0 in rows that see no key.
     lse : Tensor, shape (..., H, L)
-        Only with `return_lse`, in nats, float32 or wider; -inf in rows that see no key.
+        In nats, float32 or wider; -inf in rows that see no key.
 
     Raises
     ------
@@ -126,15 +116,7 @@ def attention(
     strip reads all keys and values that it sees: (L / BLOCK_M) · S · (E + Ev) numbers a head.
     **Source:** Dao et al. 2022, Algorithm 1 (arXiv:2205.14135); Tillet et al. 2019 (Triton).
     """
-    out, lse = launch(
-        query,
-        key,
-        value,
-        query.shape[-1] ** -0.5 if scale is None else scale,
-        is_causal,
-        masks.offset(query.shape[-2], key.shape[-2], causal_align),
-    )
-    return (out, lse) if return_lse else out
+    return launch(q, k, v, call.scale, call.is_causal, call.shift)
 
 
 def empty_results(query: Tensor, key: Tensor, value: Tensor, *_: Any) -> tuple[Tensor, Tensor]:

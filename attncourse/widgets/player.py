@@ -15,8 +15,7 @@ import anywidget
 import numpy as np
 import traitlets
 
-from attncourse import masks
-from attncourse import scores as order
+from attncourse.call import Call
 from attncourse.measure import traffic
 from attncourse.widgets._front import labels_from, read
 
@@ -207,9 +206,8 @@ def _scores(
 ) -> list[list[float | None]]:
     """Return the finished scores, with None where -inf hides one."""
     q, k = q.astype(np.float64), k.astype(np.float64)
-    every = slice(0, len(q)), slice(0, len(k))
-    shift = masks.offset(len(q), len(k), causal_align)
-    finished, _ = order.finish(q.shape[-1] ** -0.5 * (q @ k.T), *every, shift=shift, **limits)
+    call = Call.of(q, k, k, causal_align=causal_align, **limits)
+    finished = call.finish(call.scale * (q @ k.T))
     return [[None if np.isneginf(score) else float(score) for score in row] for row in finished]
 
 

@@ -33,9 +33,7 @@ TITLES = {
     "decode": "One query against a cache of n: times faster than sdpa with enable_gqa",
 }
 NUM_HEADS, HEAD_DIM = 8, 64
-TIMED = tuple(name for name in (rung.name for rung in rungs.LADDER) if name != "sdpa")
-# Python's own loops, and Triton's interpreter where there is no GPU, take minutes beyond.
-LONGEST = dict.fromkeys(("loops", "triton_forward", "triton"), 64)
+TIMED = tuple(rung.name for rung in rungs.LADDER if rung.timed)
 # Scores of the whole matrix, in bytes, beyond which a rung that stores it is not run; NumPy
 # rungs stop earlier because they take seconds.
 TOO_LARGE = {"numpy": 2**27, "torch": 2**30}
@@ -71,11 +69,11 @@ def _calls(seq_len: int, is_causal: bool, backward: bool) -> dict[str, Callable[
     if scores_bytes <= TOO_LARGE["torch"]:
         calls["plain"] = both(lambda: plain(q, k, v, is_causal))
     for name in TIMED:
-        if seq_len > LONGEST.get(name, seq_len) or ("triton" in name and not find_spec("triton")):
-            continue
         rung = rungs.by_name(name)
+        if seq_len > (rung.longest or seq_len) or (rung.package and not find_spec(rung.package)):
+            continue
         # Autograd keeps every strip and tile: with gradients these rungs store the matrix too.
-        stores = name in ("matmul", "by_hand", "batched") or (backward and name != "recompute")
+        stores = rung.cost == "materialised" or (backward and not rung.recomputes)
         if stores and scores_bytes > TOO_LARGE[rung.library]:
             continue
         if rung.library == "torch" and not (backward and "grad" not in rung.features):

@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
+from attncourse.call import Call
 from attncourse.kernels import blocks
-from attncourse.kernels.arguments import Options, accumulator, common, strides
+from attncourse.kernels.arguments import accumulator, common, is_heavy, strides
 from attncourse.kernels.dkdv import dkdv_kernel
 from attncourse.kernels.dq import dq_kernel
 from attncourse.kernels.forward import forward_kernel
@@ -87,11 +88,12 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
             "learned": torch.empty(1, 8, _SEQ_LEN, _SEQ_LEN),
         }
         slopes = torch.empty(2, 8) if features == "everything" else None
-    options = Options(width**-0.5, **_FEATURES[features])
+    whole, asked = slice(0, _SEQ_LEN), _FEATURES[features]
+    mask = square.get(features)
+    call = Call(whole, whole, width**-0.5, mask, alibi_slopes=slopes, **asked)
     table = "forward" if kernel == "short" else kernel
-    heavy = options.is_heavy or features in square  # as `attncourse.kernels.launch` decides
-    tile = blocks.choose(table, arch, width, query.element_size(), heavy)
-    shared = common(query, key, key, square.get(features), slopes, options, tile)
+    tile = blocks.choose(table, arch, width, query.element_size(), is_heavy(call))
+    shared = common(query, key, key, call, tile)
     if kernel == "short":
         own = {"out": query, "lse": rows, "scale": width**-0.5, "ACC": accumulator(query)}
         names = {*KERNELS["short"].arg_names, *LAUNCH} - {*own}

@@ -485,3 +485,74 @@ def test_any_one_input_may_be_mapped(name, mapped):
 
 def _seeded(number):
     return torch.Generator().manual_seed(number)
+
+
+def _forward_mode(function, query, tangent):
+    duals = torch.autograd.forward_ad
+    with duals.dual_level():
+        return duals.unpack_dual(function(duals.make_dual(query, tangent))).tangent
+
+
+TRANSFORMS = {
+    "vmap": lambda function, query, _: torch.func.vmap(function)(query.expand(2, *query.shape)),
+    "grad": lambda function, query, _: torch.func.grad(lambda q: function(q).sin().sum())(query),
+    "jvp": lambda function, query, tangent: torch.func.jvp(function, (query,), (tangent,))[1],
+    "jacobian": lambda function, query, _: torch.func.jacrev(function)(query),
+    "vmap-of-grad": lambda function, query, _: torch.func.vmap(
+        torch.func.grad(lambda q: function(q).sin().sum())
+    )(query[None]),
+    "forward-mode": _forward_mode,
+}
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+@pytest.mark.parametrize("options", [{}, {"return_lse": True}], ids=["out", "lse"])
+@pytest.mark.parametrize("rung", ["auto", *(r.name for r in LADDER if r.library == "torch")])
+def test_transforms_of_a_call_are_right_or_refused(rung, transform, options):
+    q, k, v = (torch.from_numpy(a) for a in make(4, 5, lead=(2,), gain=1.0))
+    tangent = torch.from_numpy(make(4, 5, lead=(2,), seed=1)[0])
+
+    def call(query):
+        result = attncourse.attention(query, k, v, rung=rung, is_causal=True, **options)
+        return result[1] if options else result
+
+    def plain(query):
+        scores = (query @ k.mT * 8**-0.5).masked_fill(~torch.ones(4, 5).tril().bool(), -torch.inf)
+        return scores.logsumexp(-1) if options else scores.softmax(-1) @ v
+
+    if rung != "auto" and not (has(by_name(rung), "lse") or not options):
+        return  # that it refuses is held elsewhere
+    if rung == "auto" or by_name(rung).transforms:
+        found = transform(call, q, tangent)
+        torch.testing.assert_close(found, transform(plain, q, tangent))
+        return
+    with pytest.raises(NotImplementedError, match=rf"{rung}.*(torch.func|gradients)"):
+        transform(call, q, tangent)
+
+
+@pytest.mark.parametrize("floor", [np.finfo(np.float32).min, -1e30, -1e9, 1e9], ids=str)
+@pytest.mark.parametrize("rung", ["auto", "batched", "strips", "tiled", "recompute"])
+def test_a_row_far_from_the_others_sends_the_right_gradients_back(rung, floor):
+    arrays = [torch.from_numpy(a) for a in make(4, 6, lead=(1, 2), gain=1.0)]
+    mask = torch.zeros(4, 6)
+    mask[2] = float(floor)
+    leaves = [x.float().requires_grad_() for x in arrays]
+    out = attncourse.attention(*leaves, attn_mask=mask, rung=rung)
+    found = torch.autograd.grad(out.sin().sum(), leaves)
+
+    wide = [x.requires_grad_() for x in arrays]
+    scores = wide[0] @ wide[1].mT * 8**-0.5
+    alike = scores - scores.detach()  # float32 has no room for them beside the mask
+    out = torch.where(torch.arange(4)[:, None] == 2, alike, scores).softmax(-1) @ wide[2]
+    for ours, right in zip(found, torch.autograd.grad(out.sin().sum(), wide), strict=True):
+        torch.testing.assert_close(ours.double(), right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e8, -1e8], ids=str)
+@pytest.mark.parametrize("rung", ["batched", "strips", "tiled", "recompute"])
+def test_equal_scores_share_a_gradient_however_large_they_are(rung, size):
+    query, key = torch.full((1, 1, 3, 4), 1e4), torch.full((1, 1, 5, 4), size / 2e4)
+    value = torch.randn(1, 1, 5, 3, requires_grad=True)
+    attncourse.attention(query, key, value, rung=rung).sum().backward()
+    torch.testing.assert_close(value.grad, torch.full_like(value, 3 / 5))

@@ -11,7 +11,7 @@ _FLOORS = {
     f"floors/{floor}-backward": _LSE_ALONE for floor in ("finfo-min", "minus-1e30", "minus-1e9")
 }
 # PyTorch's own CPU kernel has this flaw, so `sdpa` cannot mend it.
-FLAWS = {"recompute": _FLOORS, "sdpa": _FLOORS}
+FLAWS = {"sdpa": _FLOORS}
 
 
 def flaws_of(name: str) -> dict[str, str]:

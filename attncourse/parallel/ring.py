@@ -78,8 +78,9 @@ def ring_attention(
 
     Notes
     -----
-    Partial results are float32 or wider. Each rank sends keys and values world_size - 1 times
-    forwards; backwards it sends them again, and their gradients as often.
+    Partial results are float32 or wider, merged by one lse a row: scores of ±1e6 and more leave it
+    too few digits in float32, forwards and backwards. Each rank sends keys and values
+    world_size - 1 times forwards; backwards it sends them again, and their gradients as often.
     **Source:** Liu, Zaharia and Abbeel 2024 (arXiv:2310.01889).
     """
     limits = {"is_causal": is_causal, "schedule": schedule, "group": group, "seq_len": seq_len}
@@ -205,7 +206,9 @@ def _send_back(
     grad_k, grad_v = torch.zeros_like(k), torch.zeros_like(v)
     for rows, cols, triangle in ring.meetings(source):
         parts = (q[..., rows, :], k[..., cols, :], v[..., cols, :])
-        results = (out[..., rows, :], lse[..., rows], grad_out[..., rows, :])
+        # One lse a row is what partial results are merged by: a maximum whose sum is 1.
+        peak = lse[..., rows, None]  # (B, H, l, 1)
+        results = (out[..., rows, :], peak, torch.ones_like(peak), grad_out[..., rows, :])
         call = Call.of(*parts, is_causal=triangle, scale=ring.scale, enable_gqa=True)
         grads = recompute.walk_back(*parts, call, recompute.Results(*results))
         grad_q[..., rows, :] += grads.q

@@ -10,7 +10,7 @@ from typing import Any
 
 from attncourse.call import Call
 from attncourse.features import FEATURES
-from attncourse.rungs._dispatch import import_ahead, pick, run
+from attncourse.rungs._dispatch import import_ahead, is_transformed, pick, run
 from attncourse.rungs._ladder import LADDER, Limits, Rung, by_name
 
 __all__ = ["FEATURES", "LADDER", "Limits", "Rung", "attention", "by_name"]
@@ -131,5 +131,8 @@ def attention(
         return_lse=return_lse,
     )
     needs = call.needs
-    chosen = pick(query, value, needs) if rung == "auto" else by_name(rung)
+    if rung == "auto":
+        chosen = pick(query, value, needs, is_transformed(query, key, value, call))
+    else:
+        chosen = by_name(rung)
     return run(chosen, needs, query, key, value, call)

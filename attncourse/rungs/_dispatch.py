@@ -33,8 +33,11 @@ def import_ahead() -> None:
             getattr(rung, "attend", None)
 
 
-def pick(query: Any, value: Any, needs: frozenset[str]) -> Rung:
+def pick(query: Any, value: Any, needs: frozenset[str], is_transformed: bool = False) -> Rung:
     """Choose for ``rung="auto"``: the fastest rung that has every feature needed.
+
+    PyTorch's backward pass makes weights from one float32 lse a row. Where a float mask lifts a row
+    far from 0 they come out wrong, so with gradients such a call goes to another rung.
 
     Raises
     ------
@@ -47,7 +50,9 @@ def pick(query: Any, value: Any, needs: frozenset[str]) -> Rung:
         names = ("triton", *names)
     for name in names:
         rung = by_name(name)
-        if needs <= rung.features:
+        if name == "sdpa" and {"float_mask", "grad"} <= needs and not is_transformed:
+            continue
+        if needs <= rung.features and (rung.transforms or not is_transformed):
             return rung
     raise NotImplementedError(f"no rung has all of {sorted(needs)} for {type(query).__name__}")
 
@@ -78,6 +83,12 @@ def run(rung: Rung, needs: frozenset[str], query: Any, key: Any, value: Any, cal
     """
     if not needs <= rung.features:
         _refuse(rung, needs)
+    if not rung.transforms and is_transformed(query, key, value, call):
+        having = [other.name for other in LADDER if other.transforms and other.library == "torch"]
+        raise NotImplementedError(
+            f"rung {rung.name!r} does not work inside torch.func (vmap, grad, jvp), nor with "
+            f"forward-mode derivatives; rungs that do: {having}"
+        )
     if call.dropout_p and call.dropout_seed is None and "dropout_seed" in rung.features:
         call = replace(call, dropout_seed=_fresh_seed(query))
     inputs = [call.without_blind(query) if call.has_grad else query, key, value]
@@ -106,6 +117,20 @@ def _refuse(rung: Rung, needs: frozenset[str]) -> None:
         f"rung {rung.name!r} does not have {', '.join(missing)} "
         f"({'; '.join(FEATURES[name] for name in missing)}); rungs that do: {having}"
     )
+
+
+def is_transformed(query: Any, key: Any, value: Any, call: Call) -> bool:
+    """Tell whether `torch.func` is at work, or an input carries a forward-mode derivative."""
+    torch = sys.modules.get("torch")
+    if torch is None or isinstance(query, np.ndarray):
+        return False
+    if torch._C._are_functorch_transforms_active():
+        return True
+    duals = torch.autograd.forward_ad
+    if duals._current_level < 0:
+        return False
+    arrays = [query, key, value, call.attn_mask, call.alibi_slopes]
+    return any(x is not None and duals.unpack_dual(x).tangent is not None for x in arrays)
 
 
 def _precision(rung: Rung, query: Any) -> Any:

@@ -104,6 +104,8 @@ class Rung:
         Whether its backward pass makes the scores again.
     grad_twice : bool
         Whether gradients can be differentiated again.
+    transforms : bool
+        Whether `torch.func` (vmap, grad, jvp) and forward-mode derivatives reach into it.
     autocast : bool
         Whether it lowers precision well, and so may be lowered by autocast.
     package : str or None
@@ -123,6 +125,7 @@ class Rung:
     cost: str = "materialised"
     recomputes: bool = False
     grad_twice: bool = False
+    transforms: bool = True
     autocast: bool = False
     package: str | None = None
     timed: bool = True
@@ -155,6 +158,7 @@ _WITHOUT_GRAD, _PYTORCHS = _ALL - {"grad"}, _ALL - {"softcap", "lse", "dropout_s
 _INTERPRETED: dict[str, Any] = {
     "package": "triton",
     "longest": 64,
+    "transforms": False,
     "on_cpu": Limits(max_scores=25_000, max_gradcheck=60, slow=True),
 }
 
@@ -169,7 +173,7 @@ LADDER = (
     _rung("batched", "torch", _ALL, "materialised", grad_twice=True),
     _rung("strips", "torch", _ALL, "strips"),
     _rung("tiled", "torch", _ALL, "tiled"),
-    _rung("recompute", "torch", _ALL, "tiled", recomputes=True),
+    _rung("recompute", "torch", _ALL, "tiled", recomputes=True, transforms=False),
     _rung("triton_forward", "torch", _SHORT, "tiled", autocast=True, **_INTERPRETED),
     _rung("triton", "torch", _ALL, "tiled", recomputes=True, autocast=True, **_INTERPRETED),
     _rung("sdpa", "torch", _PYTORCHS, "tiled", recomputes=True, autocast=True, timed=False),

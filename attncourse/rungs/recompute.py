@@ -1,9 +1,13 @@
 """Rung 7, recompute: a backward pass that needs no (L, S) matrix either.
 
-New here: the forward pass keeps only `out` and `lse`, one number a row. Where the backward
-pass wants a tile of weights it makes it again: weights = exp(scores - lse). Autograd would
-have kept them; a second look at the keys is cheaper than that memory. The row average of
-the softmax's gradient needs no tile at all: it is (grad_out · out).
+New here: the forward pass keeps only `out` and two numbers a row, the largest score and the sum
+of exp(score - largest). Where the backward pass wants a tile of weights it makes it again:
+exp(score - largest) / sum. Autograd would have kept them; a second look at the keys is cheaper
+than that memory. The row average of the softmax's gradient needs no tile at all: it is
+(grad_out · out).
+
+Their logarithm in one number, the lse, would do for most rows. But float32 has no room for
+log(4) beside a score of -1e9, and the weights would come out four times too large.
 
 Left out: gradients of gradients (the backward pass is not differentiable itself; rung
 `batched` has those), and the GPU (rung `triton`).
@@ -76,16 +80,17 @@ class _Recompute(torch.autograd.Function):
         block_q: int,
         block_kv: int,
     ) -> tuple[Tensor, Tensor]:
-        """Walk over the tiles; keep the inputs, `out` and `lse`."""
+        """Walk over the tiles; keep the inputs, `out`, and two numbers a row."""
         q, k, v = widened(query, key, value)
         call = replace(call, attn_mask=attn_mask, alibi_slopes=slopes)
         out = q.new_zeros(*q.shape[:-1], v.shape[-1])  # (..., H, L, Ev)
-        lse = q.new_zeros(q.shape[:-1])  # (..., H, L)
+        row_max, row_sum = q.new_zeros(2, *q.shape[:-1], 1)  # (..., H, L, 1)
         for rows in tiles.blocks(0, q.shape[-2], block_q):
             q_block = q[..., rows, :] * call.scale  # (..., H, l, E)
             part = _forward_block(q_block, k, v, call.key_blocks(rows, block_kv))
-            out[..., rows, :], lse[..., rows] = part
-        ctx.save_for_backward(query, key, value, attn_mask, slopes, out, lse)
+            row_max[..., rows, :], row_sum[..., rows, :], out[..., rows, :] = part
+        out, lse = softmax.close(row_max, row_sum, out)
+        ctx.save_for_backward(query, key, value, attn_mask, slopes, out, row_max, row_sum)
         ctx.call, ctx.blocks = replace(call, attn_mask=None, alibi_slopes=None), (block_q, block_kv)
         ctx.set_materialize_grads(False)
         return out.to(query.dtype), lse
@@ -95,10 +100,10 @@ class _Recompute(torch.autograd.Function):
         """Walk over the same tiles, and add up what each sends to its rows and columns."""
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             raise RuntimeError("rung 'recompute' has no second derivatives; take rung='batched'")
-        query, key, value, attn_mask, slopes, out, lse = ctx.saved_tensors
+        query, key, value, attn_mask, slopes, out, row_max, row_sum = ctx.saved_tensors
         call = replace(ctx.call, attn_mask=attn_mask, alibi_slopes=slopes)
         grad_out = torch.zeros_like(out) if grad_out is None else grad_out.to(out.dtype)
-        results = Results(out, lse, grad_out, grad_lse)
+        results = Results(out, row_max, row_sum, grad_out, grad_lse)
         wants_mask, wants_slopes = ctx.needs_input_grad[3:5]
         q, k, v = widened(query, key, value)
         wanted = {"wants_mask": wants_mask, "wants_slopes": wants_slopes}
@@ -111,7 +116,8 @@ class Results(NamedTuple):
     """What a block of queries has found, and what comes back to it."""
 
     out: Tensor  # (..., H, L, Ev)
-    lse: Tensor  # (..., H, L)
+    row_max: Tensor  # (..., H, L, 1), -inf where no key was seen
+    row_sum: Tensor  # (..., H, L, 1), of exp(score - row_max)
     grad_out: Tensor  # (..., H, L, Ev)
     grad_lse: Tensor | None = None  # (..., H, L)
 
@@ -146,7 +152,7 @@ def walk_back(
         As in `attend`; float32 or wider.
     results : Results
         The results of these queries. They may have met more keys than stand in `k`:
-        from the final `lse` the weights of any part of the keys can be made again.
+        from `row_max` and `row_sum` the weights of any part of the keys can be made again.
     wants_mask, wants_slopes : bool, default False
         Whether a float mask and slopes get a gradient.
 
@@ -163,9 +169,13 @@ def walk_back(
     average = (results.grad_out * results.out).sum(-1, keepdim=True)  # (..., H, L, 1)
     if results.grad_lse is not None:
         average = average - results.grad_lse[..., None]
-    lse = results.lse.masked_fill(results.lse == -torch.inf, 0.0)[..., None]  # (..., H, L, 1)
+    blind = results.row_max == -torch.inf
+    row_max = results.row_max.masked_fill(blind, 0.0)
+    # All that meets a row's weights is divided by their sum here, once, and not in every tile.
+    row_sum = results.row_sum.masked_fill(blind, 1.0)
+    grad_out, average = results.grad_out / row_sum, average / row_sum
     for rows in tiles.blocks(0, q.shape[-2], block_q):
-        block = _Rows(*(x[..., rows, :] for x in (q, results.grad_out, lse, average)))
+        block = _Rows(*(x[..., rows, :] for x in (q, grad_out, row_max, average)))
         with torch.autocast(q.device.type, enabled=False):
             _backward_block(block, k, v, call.key_blocks(rows, block_kv), grads)
     return grads
@@ -175,14 +185,14 @@ class _Rows(NamedTuple):
     """What the backward pass takes of a block of queries, (..., H, l, ·) each."""
 
     q: Tensor
-    grad_out: Tensor
-    lse: Tensor
+    grad_out: Tensor  # divided by the sum of the row's weights, as the average is
+    row_max: Tensor
     average: Tensor
 
 
 def _forward_block(
     q_block: Tensor, k: Tensor, v: Tensor, key_blocks: Iterable[Call]
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     """Take a block of queries past its keys, as rung `tiled` does."""
     row_sum = q_block.new_zeros(*q_block.shape[:-1], 1)  # (..., H, l, 1)
     row_max = torch.full_like(row_sum, -torch.inf)
@@ -195,20 +205,20 @@ def _forward_block(
         if tile.dropout_p:
             weights.mul_(tile.survived(weights))
         acc.mul_(shrink).add_(product(weights, v_block))
-    return softmax.close(row_max, row_sum, acc)
+    return row_max, row_sum, acc
 
 
 def _backward_block(
     block: _Rows, k: Tensor, v: Tensor, key_blocks: Iterable[Call], grads: Gradients
 ) -> None:
     """Take a block of queries past its keys again, and add to the gradients."""
-    q_block, grad_out, lse, average = block
+    q_block, grad_out, row_max, average = block
     num_kv_heads = k.shape[-3] if k.ndim > 2 else 1
     for tile in key_blocks:
         k_block, v_block = tile.cut(k, v)
         scores = product(q_block * tile.scale, k_block.mT)  # (..., H, l, s)
         scores = tile.finish(scores)
-        weights = (scores - lse).mul_(LOG2_E).exp2_()  # made again
+        weights = (scores - row_max).mul_(LOG2_E).exp2_()  # made again
         grad_weights = product(grad_out, v_block.mT)  # (..., H, l, s)
         kept = weights
         if tile.dropout_p:

@@ -36,7 +36,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, None]:
 
     Notes
     -----
-    PyTorch refuses `attn_mask` together with `is_causal`; here they combine by AND.
+    PyTorch refuses `attn_mask` together with `is_causal`; here they combine by AND. Its backward
+    pass makes weights from one float32 lse a row. Where a float mask lifts a whole row far from 0
+    (finfo.min, -1e9), the gradients are wrong; ``rung="auto"`` does not send such a call here.
     **Source:** the documentation of PyTorch's function.
     """
     if call.attn_mask is None and call.alibi_slopes is None and call.window_size is None:

@@ -49,7 +49,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]
 
     Notes
     -----
-    Memory: three numbers a query beside the output.
+    Memory: three numbers a query beside the output. Without a float mask the backward pass makes
+    weights from one log-sum-exp a row: beside scores of ±1e6 and more float32 leaves it too few
+    digits, and gradients are off (rung `recompute` keeps two numbers a row, and is right there).
     **Source:** Dao 2023, sections 3.1 and 3.2 (arXiv:2307.08691).
     """
     q, k, v = (_autocast(array) for array in (q, k, v))

@@ -5,21 +5,38 @@ Left out: checks of shapes and options (`attncourse._validate`).
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from attncourse._validate import is_float, library_of
 
-__all__ = ["alike", "give_back", "to_numpy", "widened"]
+__all__ = ["alike", "from_numpy", "give_back", "to_numpy", "widened", "without_autocast"]
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """Return a NumPy array, at least float32 when it holds numbers."""
+    """Return a NumPy array, at least float32 when it holds floating-point numbers."""
     if not isinstance(array, np.ndarray):
         array = array.detach().cpu()
         array = (array.float() if array.element_size() == 2 else array).numpy()
     return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def from_numpy(array: np.ndarray, torch: Any) -> Any:
+    """Return a tensor with a copy of an array, whatever its strides, byte order and width."""
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), copy=True))
+
+
+def without_autocast(tensor: Any) -> Any:
+    """Return a context in which autocast leaves what is computed where a tensor lives alone."""
+    torch = library_of(tensor)
+    device = tensor.device.type
+    if not torch.amp.is_autocast_available(device):  # as on "meta", where nothing is computed
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
 
 
 def give_back(result: Any, like: Any, keep_dtype: bool = False) -> Any:
@@ -28,7 +45,7 @@ def give_back(result: Any, like: Any, keep_dtype: bool = False) -> Any:
         result = result if isinstance(result, np.ndarray) else result.numpy()
         return result if keep_dtype else result.astype(like.dtype, copy=False)
     if isinstance(result, np.ndarray):
-        result = library_of(like).from_numpy(result.copy()).to(like.device)
+        result = from_numpy(result, library_of(like)).to(like.device)
     return result if keep_dtype or result.dtype == like.dtype else result.to(like.dtype)
 
 
@@ -44,7 +61,7 @@ def alike(array: Any, query: Any) -> Any:
         wide = np.promote_types(query.dtype, np.float32)
         return _within(array, np.finfo(wide)).astype(wide)
     torch = library_of(query)
-    array = torch.from_numpy(array.copy()) if isinstance(array, np.ndarray) else array
+    array = from_numpy(array, torch) if isinstance(array, np.ndarray) else array
     array = array.to(query.device)
     if not is_float(array):
         return array

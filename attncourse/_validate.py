@@ -39,8 +39,27 @@ def _module_of(array: Any, torch: Any) -> str:
     if isinstance(array, np.ndarray) and not isinstance(array, (np.matrix, np.ma.MaskedArray)):
         return "numpy"
     if torch is not None and isinstance(array, torch.Tensor):
+        _plain_tensor(array, torch)
         return "torch"
     raise TypeError(f"wanted a NumPy array or a torch tensor, got {type(array).__name__}")
+
+
+def _plain_tensor(tensor: Any, torch: Any) -> None:
+    """Refuse a tensor whose memory does not hold one number for each place of its shape."""
+    kind = type(tensor)
+    if kind is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
+        own = kind.__torch_function__ is not torch.Tensor.__torch_function__
+        if own and kind.__module__.startswith("torch.") and kind.__name__ != "Buffer":
+            advice = ""
+            if kind.__name__ == "CausalBias":
+                advice = "; is_causal=True with causal_align asks for the same"
+            raise TypeError(f"wanted a plain torch tensor, got a {kind.__name__}{advice}")
+    if tensor.is_nested:
+        raise TypeError("wanted a plain torch tensor, got a nested one: pad it, and mask the rest")
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"wanted a dense torch tensor, got layout {tensor.layout}: use to_dense()")
+    if tensor.is_quantized:
+        raise TypeError(f"wanted plain numbers, got a quantised tensor, {tensor.dtype}")
 
 
 def is_bool(array: Any) -> bool:
@@ -154,7 +173,9 @@ def mask(attn_mask: Any, scores_shape: tuple[int, ...]) -> None:
 
 
 def slopes(alibi_slopes: Any, query_shape: tuple[int, ...]) -> None:
-    """Check that there is one slope for each head, (H,) or (..., H)."""
+    """Check that there is one slope, a real number, for each head: (H,) or (..., H)."""
+    if not is_float(alibi_slopes) and ("int" not in _name_of(alibi_slopes.dtype)):
+        raise TypeError(f"alibi_slopes must hold real numbers, got {alibi_slopes.dtype}")
     if len(query_shape) < 3:
         raise ValueError(f"alibi_slopes need a head axis, but query has shape {query_shape}")
     shape = tuple(alibi_slopes.shape)
@@ -292,7 +313,7 @@ def options(
     if not isinstance(is_causal, (bool, np.bool_)):
         raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
     for name, number in {"dropout_p": dropout_p, "scale": scale, "softcap": softcap}.items():
-        if number is not None and not isinstance(number, float | Real):
+        if not isinstance(number, float | Real) and (number is not None or name == "dropout_p"):
             raise TypeError(f"{name} must be a number, got {type(number).__name__}")
     if scale is not None and not abs(scale) < np.inf:
         raise ValueError(f"scale must be finite, got {scale}")

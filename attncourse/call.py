@@ -96,8 +96,7 @@ class Call:
             attn_mask = _convert.alike(attn_mask, query)
             _validate.mask(attn_mask, (*query.shape[:-1], seq_len_kv))
         if alibi_slopes is not None:
-            alibi_slopes = _convert.alike(alibi_slopes, query)
-            _validate.slopes(alibi_slopes, tuple(query.shape))
+            alibi_slopes = checked_slopes(alibi_slopes, query)
         if window_size is not None:  # none need be longer than the sequences
             window_size = min(int(window_size), max(seq_len_q + seq_len_kv, 1))
         pinned = is_causal or alibi_slopes is not None
@@ -110,7 +109,7 @@ class Call:
             bool(is_causal),
             masks.offset(seq_len_q, seq_len_kv, causal_align),
             window_size,
-            None if softcap is None else float(softcap),
+            None if softcap is None else within_range(softcap, query),
             alibi_slopes,
             int(dropout_seed) if dropout_seed is not None and dropout_p else None,
             bool(return_lse),
@@ -315,6 +314,25 @@ class Call:
             return [self.cols] if self.cols.start < self.cols.stop else []
         edges = slice(self.cols.start, first), slice(inside.stop, self.cols.stop)
         return [edge for edge in edges if edge.start < edge.stop]
+
+
+def checked_slopes(alibi_slopes: Any, query: Any) -> Any:
+    """Bring slopes to the query's library and device, as numbers of its working precision."""
+    slopes = _convert.alike(alibi_slopes, query)
+    _validate.slopes(slopes, tuple(query.shape))
+    if _validate.is_float(slopes):
+        return slopes
+    numbers = slopes.astype(np.float64) if isinstance(slopes, np.ndarray) else slopes.double()
+    return _convert.alike(numbers, query)
+
+
+def within_range(softcap: float, query: Any) -> float | None:
+    """Bring a softcap into the range of the type that scores have: what it never caps is none."""
+    half = query.dtype.itemsize < 4
+    limits = np.finfo(np.float32 if half else str(query.dtype).removeprefix("torch."))
+    if softcap > float(limits.max) / 2:
+        return None
+    return max(float(softcap), float(limits.tiny))
 
 
 def _wants_grad(*arrays: Any) -> bool:

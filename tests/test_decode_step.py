@@ -1,6 +1,7 @@
 """One decoding step is the last row of attention, wherever the keys lie."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -199,3 +200,45 @@ def test_pages_without_a_token_are_named():
 def test_no_sequences_have_no_lengths():
     query, cache = torch.zeros(0, 1, 1, 4), torch.zeros(0, 1, 3, 4)
     assert decode(query, cache, cache, lengths=[]).shape == (0, 1, 1, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_autocast_rounds_neither_the_sums_nor_the_lse(dtype):
+    query, (key, value) = 30 * torch.randn(1, 4, 1, 8), 30 * torch.randn(2, 1, 2, 40, 8)
+    pages = (x.view(2, 10, 4, 8).transpose(0, 1).contiguous() for x in (key[0], value[0]))
+    paged = (query, *pages, torch.arange(10)[None], [40])
+    for function, inputs in ((decode, (query, key, value)), (paged_decode, paged)):
+        wanted = function(*inputs, return_lse=True, split=16)
+        with torch.autocast("cpu", dtype):
+            found = function(*inputs, return_lse=True, split=16)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int8, torch.int16, torch.uint8, torch.int32, torch.int64], ids=str
+)
+@pytest.mark.parametrize("tail", [-1, 100, -100])
+def test_a_table_of_any_integers_and_any_tail(dtype, tail):
+    cache, numbers, key, value = paged((9, 3), 4, 2, 8, 8, torch.float32)
+    query = torch.randn(2, 4, 1, 8)
+    table, ends = cache.block_table(numbers)
+    table = torch.where(table < 0, tail, table).to(dtype)
+    out = paged_decode(query, cache.key_pages, cache.value_pages, table, ends)
+    assert torch.equal(out, decode(query, key, value, lengths=ends))
+
+
+def test_numbers_of_any_kind_are_taken_as_pythons():
+    query, key, value = torch.randn(1, 2, 1, 4), torch.randn(1, 2, 7, 4), torch.randn(1, 2, 7, 4)
+    found = decode(
+        *(query, key, value),
+        scale=Fraction(1, 2),
+        softcap=np.float32(2.0),
+        window_size=np.int64(3),
+        alibi_slopes=[1, 2],
+    )
+    plain = {"scale": 0.5, "softcap": 2.0, "window_size": 3, "alibi_slopes": [1.0, 2.0]}
+    assert torch.equal(found, decode(query, key, value, **plain))
+    with pytest.raises(TypeError, match="alibi_slopes must hold real numbers"):
+        decode(query, key, value, alibi_slopes=torch.ones(2, dtype=torch.complex64))
+    assert decode(query, key, value, softcap=1e300).isfinite().all()

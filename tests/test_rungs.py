@@ -11,6 +11,7 @@ import pytest
 
 import attncourse
 from attncourse import dropout, masks, positions, reference
+from attncourse.call import Call
 from attncourse.conformance._table import ask
 from attncourse.rungs import FEATURES, LADDER, by_name
 
@@ -556,3 +557,98 @@ def test_equal_scores_share_a_gradient_however_large_they_are(rung, size):
     value = torch.randn(1, 1, 5, 3, requires_grad=True)
     attncourse.attention(query, key, value, rung=rung).sum().backward()
     torch.testing.assert_close(value.grad, torch.full_like(value, 3 / 5))
+
+
+def _no_plain_tensors():
+    from torch.nn.attention.bias import causal_lower_right
+
+    dense = torch.ones(4, 5)
+    yield "causal-bias", causal_lower_right(4, 5), "CausalBias.*causal_align"
+    yield "sparse", dense.to_sparse(), "layout"
+    yield "sparse-rows", dense.to_sparse_csr(), "layout"
+    yield "nested", torch.nested.nested_tensor([dense, dense]), "nested"
+    yield "jagged", torch.nested.nested_tensor([dense, dense], layout=torch.jagged), "Nested"
+    yield "quantised", torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8), "quantised"
+    yield "masked", torch.masked.masked_tensor(dense, dense > 0), "MaskedTensor"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("place", ["attn_mask", "query", "key", "value"])
+@pytest.mark.parametrize("rung", ["auto", "batched", "matmul", "sdpa", "recompute"])
+def test_a_tensor_whose_memory_is_not_its_numbers_is_refused(rung, place):
+    for _name, strange, words in _no_plain_tensors():
+        plain = torch.ones(4, 5), torch.ones(5, 5), torch.ones(5, 5)
+        given = dict(zip(("query", "key", "value"), plain, strict=True)) | {place: strange}
+        with pytest.raises(TypeError, match=words):
+            attncourse.attention(**given, rung=rung)
+
+
+def test_parameters_and_subclasses_that_change_nothing_are_tensors():
+    class Named(torch.Tensor):
+        pass
+
+    arrays = [torch.from_numpy(a) for a in make(4, 5)]
+    wanted = attncourse.attention(*arrays)
+    for kind in (torch.nn.Parameter, torch.nn.Buffer, lambda x: x.as_subclass(Named)):
+        torch.testing.assert_close(attncourse.attention(*map(kind, arrays)).data, wanted)
+
+
+@pytest.mark.parametrize("rung", ["auto", *(r.name for r in LADDER if r.library == "torch")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"is_causal": True, "return_lse": True},
+        {"softcap": 2.0},
+        {"dropout_p": 0.5, "dropout_seed": 3},
+    ],
+    ids=str,
+)
+def test_on_the_meta_device_there_are_shapes(rung, options):
+    if rung != "auto" and not Call.of(*make(3, 3), **options).needs <= by_name(rung).features:
+        return  # that it refuses is held elsewhere
+    if "triton" in rung:
+        pytest.importorskip("attncourse.rungs.triton", exc_type=ImportError)
+    query, key, value = (torch.empty(2, 2, n, 4, device="meta") for n in (3, 5, 5))
+    result = attncourse.attention(query, key, value, rung=rung, **options)
+    out = result[0] if options.get("return_lse") else result
+    assert out.shape == query.shape
+    assert out.device.type == "meta"
+
+
+@pytest.mark.parametrize("rung", [r for r in RUNGS if has(r.values[0], "softcap")])
+@pytest.mark.parametrize("softcap", [1e300, 1e39, 3.4e38, 1e30, 1e-300, 1e-45], ids=str)
+def test_a_softcap_beyond_the_types_range_keeps_its_meaning(rung, softcap):
+    q, k, v = (a.astype(np.float32) for a in make(4, 6, lead=(1, 2), gain=1.0))
+    k[..., 0, :] = 0.0  # a score of 0
+    wanted = reference.attention(*(a.astype(np.float64) for a in (q, k, v)), softcap=softcap)
+    out = attncourse.attention(q, k, v, softcap=softcap, rung=rung.name)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [complex, bool, object], ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("rung", ["auto", "matmul", "batched"])
+def test_slopes_that_are_no_real_numbers_are_refused(rung, dtype):
+    arrays = make(3, 4, lead=(2,))
+    with pytest.raises(TypeError, match=f"must hold real numbers, got {dtype.__name__}"):
+        attncourse.attention(*arrays, alibi_slopes=np.ones(2, dtype), rung=rung)
+    whole = attncourse.attention(*arrays, alibi_slopes=[1, 2], rung=rung)
+    np.testing.assert_array_equal(
+        attncourse.attention(*arrays, alibi_slopes=[1.0, 2.0], rung=rung), whole
+    )
+
+
+def test_no_dropout_at_all_is_zero_and_not_none():
+    with pytest.raises(TypeError, match="dropout_p must be a number, got NoneType"):
+        attncourse.attention(*make(2, 2), dropout_p=None)
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", "<f8", "<f2", "longdouble", "bool"])
+@pytest.mark.parametrize("lift", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_a_mask_of_any_byte_order_and_width_is_taken(lift, dtype):
+    arrays = [lift(a) for a in make(4, 5)]
+    mask = (np.random.default_rng(1).random((4, 5)) < 0.7).astype(dtype)
+    wanted = attncourse.attention(
+        *arrays, attn_mask=mask.astype(bool if dtype == "bool" else float)
+    )
+    np.testing.assert_allclose(attncourse.attention(*arrays, attn_mask=mask), wanted)

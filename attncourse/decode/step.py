@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from attncourse import _validate, grouped, masks, softmax, tiles
-from attncourse._convert import widened
-from attncourse.call import Call
+from attncourse._convert import widened, without_autocast
+from attncourse.call import Call, checked_slopes, within_range
 
 __all__ = ["SPLIT", "decode", "paged_decode"]
 
@@ -143,7 +143,8 @@ def paged_decode(
     page = key_pages.shape[-2]
     ends = _ends(lengths, query, block_table.shape[-1] * page)
     _validate.pages(query, key_pages, value_pages, block_table, ends)
-    table = block_table.clamp(min=0)
+    # What stands behind the last page of a sequence may be anything, and is read by nobody.
+    table = block_table.long().clamp(0, max(len(key_pages) - 1, 0))
 
     def read(cols: slice) -> tuple[Tensor, Tensor]:
         pages = table[:, cols.start // page : -(-cols.stop // page)]  # (B, n)
@@ -169,6 +170,18 @@ def _decode(
     split: int,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend to one part of the keys after the other, and merge."""
+    with without_autocast(query):  # sums and lse are float32 at least, as `attention` has them
+        return _decode_parts(query, read, value_width, ends, call, split)
+
+
+def _decode_parts(
+    query: Tensor,
+    read: Callable[[slice], tuple[Tensor, Tensor]],
+    value_width: int,
+    ends: Tensor | None,
+    call: Call,
+    split: int,
+) -> tuple[Tensor, Tensor | None]:
     (q,) = widened(query)
     q = q * call.scale
     shortest = stop = call.cols.stop
@@ -254,15 +267,13 @@ def _call(
     if _validate.whole("split", split) < 1:
         raise ValueError(f"split must be at least 1 key, got {split}")
     if alibi_slopes is not None:
-        wide = torch.promote_types(query.dtype, torch.float32)
-        alibi_slopes = torch.as_tensor(alibi_slopes, dtype=wide, device=query.device)
-        _validate.slopes(alibi_slopes, tuple(query.shape))
+        alibi_slopes = checked_slopes(alibi_slopes, query)
     return Call(
         slice(0, query.shape[-2]),
         slice(0, seq_len_kv),
-        query.shape[-1] ** -0.5 if scale is None else scale,
-        window_size=window_size,
-        softcap=softcap,
+        query.shape[-1] ** -0.5 if scale is None else float(scale),
+        window_size=None if window_size is None else int(window_size),
+        softcap=None if softcap is None else within_range(softcap, query),
         alibi_slopes=alibi_slopes,
         return_lse=return_lse,
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attncourse._convert import give_back, to_numpy
+from attncourse._convert import from_numpy, give_back, to_numpy, without_autocast
 from attncourse.call import Call
 from attncourse.features import FEATURES
 from attncourse.rungs._ladder import LADDER, Rung, by_name
@@ -142,9 +142,9 @@ def _precision(rung: Rung, query: Any) -> Any:
     if torch is None or rung.library == "numpy" or isinstance(query, np.ndarray):
         return nullcontext()
     device = query.device.type
-    if rung.autocast or not torch.is_autocast_enabled(device):
+    if rung.autocast or not torch.amp.is_autocast_available(device):
         return nullcontext()
-    return torch.autocast(device, enabled=False)
+    return without_autocast(query) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _converted(convert: Callable[[Any], Any], call: Call) -> Call:
@@ -157,7 +157,7 @@ def _converted(convert: Callable[[Any], Any], call: Call) -> Call:
 def _to_torch(array: np.ndarray) -> Any:
     import torch
 
-    return torch.from_numpy(array.copy())
+    return from_numpy(array, torch)
 
 
 def _fresh_seed(query: Any) -> int:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from attncourse import softmax, tiles
-from attncourse._convert import widened
+from attncourse._convert import widened, without_autocast
 from attncourse.call import Call
 from attncourse.grouped import product, summed_product
 
@@ -61,7 +61,7 @@ def attend(
     """
     rest = replace(call, attn_mask=None, alibi_slopes=None)
     # Both passes must make the same weights, also where autocast would round only one of them.
-    with torch.autocast(q.device.type, enabled=False):
+    with without_autocast(q):
         return _Recompute.apply(q, k, v, call.attn_mask, call.alibi_slopes, rest, block_q, block_kv)
 
 
@@ -176,7 +176,7 @@ def walk_back(
     grad_out, average = results.grad_out / row_sum, average / row_sum
     for rows in tiles.blocks(0, q.shape[-2], block_q):
         block = _Rows(*(x[..., rows, :] for x in (q, grad_out, row_max, average)))
-        with torch.autocast(q.device.type, enabled=False):
+        with without_autocast(q):
             _backward_block(block, k, v, call.key_blocks(rows, block_kv), grads)
     return grads
 

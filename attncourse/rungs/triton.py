@@ -69,7 +69,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, Tensor]
 def _autocast(array: Tensor) -> Tensor:
     """Give float32 the type that autocast asks for, as PyTorch's attention does."""
     device = array.device.type
-    if array.dtype == torch.float32 and torch.is_autocast_enabled(device):
+    known = torch.amp.is_autocast_available(device)
+    if known and array.dtype == torch.float32 and torch.is_autocast_enabled(device):
         return array.to(torch.get_autocast_dtype(device))
     return array
 

@@ -47,13 +47,11 @@ def _module_of(array: Any, torch: Any) -> str:
 def _plain_tensor(tensor: Any, torch: Any) -> None:
     """Refuse a tensor whose memory does not hold one number for each place of its shape."""
     kind = type(tensor)
-    if kind is not torch.Tensor and not isinstance(tensor, torch.nn.Parameter):
-        own = kind.__torch_function__ is not torch.Tensor.__torch_function__
-        if own and kind.__module__.startswith("torch.") and kind.__name__ != "Buffer":
-            advice = ""
-            if kind.__name__ == "CausalBias":
-                advice = "; is_causal=True with causal_align asks for the same"
-            raise TypeError(f"wanted a plain torch tensor, got a {kind.__name__}{advice}")
+    if kind is not torch.Tensor and kind.__name__ in ("CausalBias", "MaskedTensor"):
+        advice = ""
+        if kind.__name__ == "CausalBias":
+            advice = ": is_causal=True with causal_align asks for the same"
+        raise TypeError(f"wanted a plain torch tensor, got a {kind.__name__}{advice}")
     if tensor.is_nested:
         raise TypeError("wanted a plain torch tensor, got a nested one: pad it, and mask the rest")
     if tensor.layout is not torch.strided:
@@ -101,8 +99,10 @@ def _name_of(dtype: Any) -> str:
 
 def shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
     """Check that query (..., L, E), key (..., S, E) and value (..., S, Ev) fit together."""
-    if query.shape == key.shape == value.shape and query.ndim > 1 and query.shape[-1]:
-        return
+    q, k, v = query.shape, key.shape, value.shape
+    if len(q) == len(k) == len(v) > 1 and q[:-2] == k[:-2] == v[:-2]:
+        if q[-1] == k[-1] != 0 and k[-2] == v[-2]:  # the common case, without a detour
+            return
     named = {"query": query, "key": key, "value": value}
     shape = {name: tuple(array.shape) for name, array in named.items()}
     if min(map(len, shape.values())) < 2 or len(set(map(len, shape.values()))) > 1:

@@ -31,8 +31,9 @@ class Call:
 
     Attributes
     ----------
-    rows, cols : slice
-        Which queries and keys the block holds; all of them at first.
+    query_range, key_range : pair of int
+        Which queries and keys the block holds, the first and the one behind the last; all of them
+        at first. `rows` and `cols` are the same as slices, which torch.compile would fix.
     scale : float
         Multiplies the dot products.
     attn_mask, dropout_p, is_causal, window_size, softcap, alibi_slopes, dropout_seed, return_lse
@@ -49,8 +50,8 @@ class Call:
         Whether there are axes before (L, E), and whether somebody will ask for gradients.
     """
 
-    rows: slice
-    cols: slice
+    query_range: tuple[int, int]
+    key_range: tuple[int, int]
     scale: float
     attn_mask: Any = None
     dropout_p: float = 0.0
@@ -99,10 +100,12 @@ class Call:
             alibi_slopes = checked_slopes(alibi_slopes, query)
         if window_size is not None:  # none need be longer than the sequences
             window_size = min(int(window_size), max(seq_len_q + seq_len_kv, 1))
+        # A branch, because torch.compile knows no other way from symbols to True or False.
+        is_grouped = True if query.ndim > 2 and query.shape[-3] != key.shape[-3] else False
         pinned = is_causal or alibi_slopes is not None
         return cls(
-            slice(0, seq_len_q),
-            slice(0, seq_len_kv),
+            (0, seq_len_q),
+            (0, seq_len_kv),
             query.shape[-1] ** -0.5 if scale is None else float(scale),
             attn_mask,
             float(dropout_p),
@@ -114,7 +117,7 @@ class Call:
             int(dropout_seed) if dropout_seed is not None and dropout_p else None,
             bool(return_lse),
             causal_align if pinned else "top_left",
-            query.ndim > 2 and query.shape[-3] != key.shape[-3],
+            is_grouped,
             0,
             query.ndim > 2,
             _wants_grad(query, key, value, attn_mask, alibi_slopes),
@@ -130,11 +133,22 @@ class Call:
             needs.add("grad")
         return frozenset(needs)
 
+    @property
+    def rows(self) -> slice:
+        """The queries of the block."""
+        return slice(*self.query_range)
+
+    @property
+    def cols(self) -> slice:
+        """The keys of the block."""
+        return slice(*self.key_range)
+
     # ---- a block of the call
 
     def at(self, rows: slice, cols: slice) -> Call:
         """Return the call as one block of queries and keys meets it."""
-        return replace(self, rows=rows, cols=cols)
+        queries, keys = (rows.start, rows.stop), (cols.start, cols.stop)
+        return replace(self, query_range=queries, key_range=keys)
 
     def span(self, rows: slice) -> slice:
         """Tell which keys position lets some query of a block see."""
@@ -194,7 +208,8 @@ class Call:
         """Tell which queries of the block see none of its keys, (..., l, 1); None for no query."""
         if self.attn_mask is not None:
             return ~self.seen(like).any(-1)[..., None]
-        if not self.is_causal or self._clear():
+        clear = self._clear()
+        if not self.is_causal or clear.start < clear.stop:
             return None
         own = tiles.gap(like, self.rows, slice(0, 1), self.shift)  # (l, 1), among the keys
         oldest = 0 if self.window_size is None else own - self.window_size + 1
@@ -296,23 +311,31 @@ class Call:
         place = (self.rows, self.cols, slice(self.first_head, None))
         return dropout.keep(weights, self.dropout_p, self.dropout_seed, *place)
 
-    def _clear(self) -> bool:
-        """Tell whether position lets every query of the block see one and the same key."""
+    @property
+    def _is_known(self) -> bool:
+        """Tell numbers from symbols: what is exported for any length must not look at one."""
+        return isinstance(self.query_range[1], int) and isinstance(self.key_range[1], int)
+
+    def _clear(self) -> slice:
+        """Tell which keys of the block position lets each of its queries see, perhaps none."""
+        if not self._is_known:
+            return slice(0, 0)
         inside = tiles.clear(self.rows, self.cols.stop, self.shift, self.window_size)
-        return max(inside.start, self.cols.start) < inside.stop
+        return slice(max(inside.start, self.cols.start), inside.stop)
 
     def _all_used(self) -> bool:
         """Tell whether position shows each key of the block to some query."""
+        if not (self.is_causal and self._is_known):
+            return not self.is_causal
         span = self.span(self.rows)
         return span.start <= self.cols.start and self.cols.stop <= span.stop
 
     def _edges(self) -> list[slice]:
         """Cut the keys of the block out that position hides from some query."""
-        inside = tiles.clear(self.rows, self.cols.stop, self.shift, self.window_size)
-        first = max(inside.start, self.cols.start)
-        if first >= inside.stop:
+        clear = self._clear()
+        if clear.start >= clear.stop:
             return [self.cols] if self.cols.start < self.cols.stop else []
-        edges = slice(self.cols.start, first), slice(inside.stop, self.cols.stop)
+        edges = slice(self.cols.start, clear.start), slice(clear.stop, self.cols.stop)
         return [edge for edge in edges if edge.start < edge.stop]
 
 

@@ -16,7 +16,7 @@ LIMITS = [(0, None), (3, None), (-4, None), (0, 1), (2, 3), (-3, 4), (0, 50)]
 
 
 def square(seq_len_q, seq_len_kv, attn_mask=None, **asked):
-    return Call(slice(0, seq_len_q), slice(0, seq_len_kv), 1.0, attn_mask, **asked)
+    return Call((0, seq_len_q), (0, seq_len_kv), 1.0, attn_mask, **asked)
 
 
 def everything(rng, lift):

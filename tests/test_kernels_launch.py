@@ -107,7 +107,7 @@ def poisoned_memory():
 def test_every_number_that_is_returned_was_written(mask):
     assert torch.empty(3).isnan().all()
     query, key = torch.randn(1, 2, 17, 3), torch.randn(1, 1, 20, 3)
-    call = Call(slice(0, 17), slice(0, 20), 0.5, mask, is_causal=True)
+    call = Call((0, 17), (0, 20), 0.5, mask, is_causal=True)
     with blocks.use(16, 16):
         saved = launch.forward(query, key, key, call)
         gradients = torch.ones(1, 2, 17, 3), torch.ones(1, 2, 17)

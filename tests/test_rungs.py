@@ -567,7 +567,7 @@ def _no_plain_tensors():
     yield "sparse", dense.to_sparse(), "layout"
     yield "sparse-rows", dense.to_sparse_csr(), "layout"
     yield "nested", torch.nested.nested_tensor([dense, dense]), "nested"
-    yield "jagged", torch.nested.nested_tensor([dense, dense], layout=torch.jagged), "Nested"
+    yield "jagged", torch.nested.nested_tensor([dense, dense], layout=torch.jagged), "nested"
     yield "quantised", torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8), "quantised"
     yield "masked", torch.masked.masked_tensor(dense, dense > 0), "MaskedTensor"
 

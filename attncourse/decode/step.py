@@ -269,8 +269,8 @@ def _call(
     if alibi_slopes is not None:
         alibi_slopes = checked_slopes(alibi_slopes, query)
     return Call(
-        slice(0, query.shape[-2]),
-        slice(0, seq_len_kv),
+        (0, query.shape[-2]),
+        (0, seq_len_kv),
         query.shape[-1] ** -0.5 if scale is None else float(scale),
         window_size=None if window_size is None else int(window_size),
         softcap=None if softcap is None else within_range(softcap, query),

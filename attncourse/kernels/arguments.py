@@ -62,8 +62,8 @@ def unflat(
 ) -> Call:
     """Undo `flat`, and join masks and slopes to the rest of the call again."""
     return Call(
-        slice(0, query.shape[-2]),
-        slice(0, key.shape[-2]),
+        (0, query.shape[-2]),
+        (0, key.shape[-2]),
         scale,
         attn_mask,
         dropout_p,

@@ -88,7 +88,7 @@ def arguments(kernel: str, arch: str, width: int, dtype: str, features: str) -> 
             "learned": torch.empty(1, 8, _SEQ_LEN, _SEQ_LEN),
         }
         slopes = torch.empty(2, 8) if features == "everything" else None
-    whole, asked = slice(0, _SEQ_LEN), _FEATURES[features]
+    whole, asked = (0, _SEQ_LEN), _FEATURES[features]
     mask = square.get(features)
     call = Call(whole, whole, width**-0.5, mask, alibi_slopes=slopes, **asked)
     table = "forward" if kernel == "short" else kernel

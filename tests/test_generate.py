@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attncourse.models.generate import draw, generate, shares
+from attncourse.models.generate import draw, generate, probabilities
 from attncourse.models.gpt import GPT, GPTConfig
 
 SIZES = {"d_model": 32, "num_layers": 2, "num_heads": 4}
@@ -142,7 +142,7 @@ def test_a_text_that_ended_stays_ended():
 def test_shares_are_those_of_transformers(seed, temperature, top_k, top_p):
     warpers = pytest.importorskip("transformers.generation.logits_process")
     scores = 3 * torch.randn(4, 12, generator=torch.Generator().manual_seed(seed)).double()
-    ours = shares(scores, temperature=temperature, top_k=top_k, top_p=top_p)
+    ours = probabilities(scores, temperature=temperature, top_k=top_k, top_p=top_p)
     scores = warpers.TemperatureLogitsWarper(temperature)(None, scores)
     if top_k is not None:
         scores = warpers.TopKLogitsWarper(top_k)(None, scores)
@@ -153,20 +153,20 @@ def test_shares_are_those_of_transformers(seed, temperature, top_k, top_p):
 
 def test_shares_by_hand():
     scores = torch.tensor([[0.1, 0.5, 0.15, 0.25]]).log()
-    assert shares(scores, temperature=0).tolist() == [[0, 1, 0, 0]]
-    flat = shares(torch.zeros(1, 4), temperature=0)
+    assert probabilities(scores, temperature=0).tolist() == [[0, 1, 0, 0]]
+    flat = probabilities(torch.zeros(1, 4), temperature=0)
     assert flat.tolist() == [[1, 0, 0, 0]]
     squared = torch.tensor([[0.01, 0.25, 0.0225, 0.0625]])
-    torch.testing.assert_close(shares(scores, temperature=0.5), squared / squared.sum())
-    assert (shares(scores, top_k=2) > 0).tolist() == [[False, True, False, True]]
-    assert (shares(scores, top_p=0.4) > 0).tolist() == [[False, True, False, False]]
-    assert (shares(scores, top_p=0.6) > 0).tolist() == [[False, True, False, True]]
+    torch.testing.assert_close(probabilities(scores, temperature=0.5), squared / squared.sum())
+    assert (probabilities(scores, top_k=2) > 0).tolist() == [[False, True, False, True]]
+    assert (probabilities(scores, top_p=0.4) > 0).tolist() == [[False, True, False, False]]
+    assert (probabilities(scores, top_p=0.6) > 0).tolist() == [[False, True, False, True]]
     # Two halves: the first alone reaches .5, so the second is not needed.
-    assert (shares(torch.zeros(1, 2), top_p=0.5) > 0).tolist() == [[True, False]]
+    assert (probabilities(torch.zeros(1, 2), top_p=0.5) > 0).tolist() == [[True, False]]
     # top_k first: of .5 and .25 the first one alone is two thirds.
-    assert (shares(scores, top_k=2, top_p=0.6) > 0).tolist() == [[False, True, False, False]]
+    assert (probabilities(scores, top_k=2, top_p=0.6) > 0).tolist() == [[False, True, False, False]]
     for tiny in ({"temperature": 1e-40}, {"temperature": 5e-324}, {"top_p": 1e-50}):
-        assert shares(torch.tensor([[1.0, 2.0]]), **tiny).tolist() == [[0, 1]]
+        assert probabilities(torch.tensor([[1.0, 2.0]]), **tiny).tolist() == [[0, 1]]
 
 
 def test_draws_follow_the_shares_and_never_take_what_was_cut():
@@ -217,7 +217,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"into logits \(3, 17\); wanted \(3, 4, 'vocabulary'\)"):
         generate(lambda ids, cache=None: torch.zeros(3, 17), ids, 1, use_cache=False)
     with pytest.raises(TypeError, match="top_k must be an integer, got float"):
-        shares(torch.zeros(3), top_k=2.5)
+        probabilities(torch.zeros(3), top_k=2.5)
     with pytest.raises(TypeError, match="new_tokens must be an integer, got float"):
         generate(model, ids, 2.5)
     with pytest.raises(TypeError, match="window must be an integer, got float"):

@@ -138,7 +138,7 @@ def test_vision_models_from_disk(tmp_path, kind):
     with torch.no_grad():
         out = theirs(pictures, output_hidden_states=True, output_attentions=True)
         states, weights, answer = (
-            model.hidden(pictures),
+            model.hidden_states(pictures),
             model.attention_weights(pictures),
             model(pictures),
         )

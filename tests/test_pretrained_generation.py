@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from model_parity import configuration, loaded, oracle  # noqa: E402
 
-from attncourse.models.generate import generate, shares  # noqa: E402
+from attncourse.models.generate import generate, probabilities  # noqa: E402
 from attncourse.pretrained import generation_options, gpt2  # noqa: E402
 from attncourse.pretrained.generation import HARMLESS, ONLY  # noqa: E402
 
@@ -58,7 +58,7 @@ def test_drawn_tokens_have_the_probabilities_of_transformers(tmp_path, said):
             expected = warper(value)(None, expected)
     wanted = wishes(tmp_path, do_sample=True, **said)
     found = {name: wanted[name] for name in ("temperature", "top_k", "top_p")}
-    torch.testing.assert_close(shares(logits, **found), expected.softmax(-1))
+    torch.testing.assert_close(probabilities(logits, **found), expected.softmax(-1))
 
 
 def test_without_a_file_it_is_greedy(tmp_path):

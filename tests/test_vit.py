@@ -99,7 +99,7 @@ def test_it_is_the_library_s_model(kind, rung):
     x = pictures()
     with torch.no_grad():
         want = model(x, output_hidden_states=True, output_attentions=True)
-        states, logits, weights = mine.hidden(x), mine(x), mine.attention_weights(x)
+        states, logits, weights = mine.hidden_states(x), mine(x), mine.attention_weights(x)
     close = {"rtol": 1e-5, "atol": 1e-5}
     torch.testing.assert_close(logits, want.logits, **close)
     assert len(weights) == len(want.attentions) == 3
@@ -158,10 +158,10 @@ def test_without_positions_a_picture_is_a_bag_of_patches(pool):
 def test_mean_pooling_leaves_class_tokens_out():
     model, x = fresh(pool="mean", class_tokens=1), pictures()
     with torch.no_grad():
-        states = model.norm(model.hidden(x)[-1])
+        states = model.norm(model.hidden_states(x)[-1])
         torch.testing.assert_close(model(x), model.answer(states[:, 1:].mean(1)))
         none = fresh(pool="mean", class_tokens=0)
-        assert none.hidden(x)[0].shape == (2, 9, 48)
+        assert none.hidden_states(x)[0].shape == (2, 9, 48)
         assert none(x).shape == (2, 5)
 
 

@@ -21,14 +21,14 @@ EDGES = ("stop", "slide")
 Randomness = torch.Generator | int
 
 
-def shares(
+def probabilities(
     logits: Tensor,
     *,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Tensor:
-    """Turn scores of the next token into the shares with which it is drawn.
+    """Turn logits of the next token into the probabilities with which it is drawn.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def shares(
     top_k : int, optional
         Keep only the k best tokens.
     top_p : float, optional
-        Keep only the smallest set of best tokens that together reach this share. The token that
-        crosses the line is kept, so at least one is.
+        Keep only the smallest set of best tokens that together reach this probability. The token
+        that crosses the line is kept, so at least one is.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def shares(
     Examples
     --------
     >>> scores = torch.log(torch.tensor([0.5, 0.3, 0.15, 0.05]))
-    >>> shares(scores, top_k=2)
+    >>> probabilities(scores, top_k=2)
     tensor([0.6250, 0.3750, 0.0000, 0.0000])
-    >>> shares(scores, top_p=0.9)
+    >>> probabilities(scores, top_p=0.9)
     tensor([0.5263, 0.3158, 0.1579, 0.0000])
     """
     _check_choice(temperature, top_k, top_p)
@@ -91,12 +91,12 @@ def shares(
     return torch.zeros_like(ordered).scatter(-1, order, ordered)
 
 
-def draw(shares: Tensor, generator: torch.Generator) -> Tensor:
-    """Draw one token for each row of shares.
+def draw(chances: Tensor, generator: torch.Generator) -> Tensor:
+    """Draw one token for each row of probabilities.
 
     Parameters
     ----------
-    shares : Tensor, shape (B, vocabulary)
+    chances : Tensor, shape (B, vocabulary)
         Each row sums to 1.
     generator : torch.Generator
         On the CPU: one number is drawn for each row, so a seed means the same on every device.
@@ -110,11 +110,11 @@ def draw(shares: Tensor, generator: torch.Generator) -> Tensor:
     ValueError
         When a row has no sum above 0, so that no token can be drawn; NaN is not above 0.
     """
-    spots = torch.rand(len(shares), 1, generator=generator, dtype=torch.float64)  # (B, 1)
-    ends = shares.double().cumsum(dim=-1)  # (B, vocabulary)
+    spots = torch.rand(len(chances), 1, generator=generator, dtype=torch.float64)  # (B, 1)
+    ends = chances.double().cumsum(dim=-1)  # (B, vocabulary)
     total = ends[:, -1:]
     if not (total > 0).all():
-        raise ValueError(f"each row of shares must sum to 1, got {total.min().item()}")
+        raise ValueError(f"each row of probabilities must sum to 1, got {total.min().item()}")
     spots = torch.minimum(spots.to(ends) * total, total.nextafter(torch.zeros_like(total)))
     return torch.searchsorted(ends, spots, right=True).squeeze(-1)
 
@@ -145,7 +145,7 @@ def generate(
     new_tokens : int
         How many tokens to write at most, 0 or more.
     temperature, top_k, top_p
-        As in `shares`; ``temperature=0`` is greedy.
+        As in `probabilities`; ``temperature=0`` is greedy.
     generator : torch.Generator or int, default 0
         The source of randomness; an int is a seed.
     use_cache : bool, default True
@@ -193,10 +193,10 @@ def generate(
             if at_edge == "stop" and text.shape[1] == window:
                 break
             logits = reader.read(text)  # (B, vocabulary)
-            if temperature == 0:  # no need to write the shares down
+            if temperature == 0:  # no need to write the probabilities down
                 chosen = logits.argmax(dim=-1)  # (B,)
             else:
-                chosen = draw(shares(logits, **choice), random)
+                chosen = draw(probabilities(logits, **choice), random)
             if stop_token is not None:
                 chosen = chosen.masked_fill(~going_on, stop_token)
                 going_on &= chosen != stop_token

@@ -7,8 +7,6 @@ and values of what was read. Left out: choosing the next token (`attncourse.mode
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,7 +184,9 @@ class GPT(nn.Module):
         TypeError
             When `ids` is no tensor of integers.
         """
-        x = deque(self._states(ids, cache), maxlen=1).pop()  # the last one
+        x, caches, limits = self._start(ids, cache)
+        for block, kept in zip(self.blocks, caches, strict=True):
+            x = block(x, cache=kept, **limits)  # (B, L, d_model)
         x = x[:, -1:] if last_only else x
         return self.unembed(x if self.norm is None else self.norm(x))
 
@@ -203,22 +203,24 @@ class GPT(nn.Module):
         tuple of Tensor, shapes (B, L, d_model)
             num_layers + 1 of them, before the norm at the end.
         """
-        return tuple(self._states(ids, cache))
+        x, caches, limits = self._start(ids, cache)
+        states = [x]
+        for block, kept in zip(self.blocks, caches, strict=True):
+            states.append(block(states[-1], cache=kept, **limits))
+        return tuple(states)
 
-    def _states(self, ids: Tensor, cache: list[KVCache] | None) -> Iterator[Tensor]:
+    def _start(self, ids: Tensor, cache: list[KVCache] | None) -> tuple[Tensor, Any, dict]:
+        """Return what enters the first block, a cache for each block, and what limits all views."""
         x = self._embedded(ids, 0 if cache is None else len(cache[0]))  # (B, L, d_model)
-        yield x
-        hiding: dict[str, Any] = {"is_causal": True}
+        limits: dict[str, Any] = {"is_causal": True}
         if self.config.window_size is not None:
-            hiding["window_size"] = self.config.window_size
+            limits["window_size"] = self.config.window_size
         if self.config.positions == "alibi":
             # Computed and not kept: no move, no conversion and no file can spoil them.
             slopes = positions.alibi_slopes(self.config.num_heads)
             wide = torch.promote_types(x.dtype, torch.float32)
-            hiding["alibi_slopes"] = torch.as_tensor(slopes, dtype=wide, device=x.device)
-        for number, block in enumerate(self.blocks):
-            x = block(x, cache=None if cache is None else cache[number], **hiding)
-            yield x
+            limits["alibi_slopes"] = torch.as_tensor(slopes, dtype=wide, device=x.device)
+        return x, [None] * len(self.blocks) if cache is None else cache, limits
 
     def attention_weights(self, ids: Tensor) -> tuple[Tensor, ...]:
         """Return the weights (B, H, L, L) of every layer, for looking at."""

@@ -192,7 +192,7 @@ class ViT(nn.Module):
         if not pictures.shape[0]:
             raise ValueError("pictures must hold at least one picture, got none")
 
-    def hidden(self, pictures: Tensor) -> list[Tensor]:
+    def hidden_states(self, pictures: Tensor) -> list[Tensor]:
         """Return the tokens before the first block and after each, (B, n, d_model)."""
         states = [self.tokens(pictures)]
         for block in self.blocks:
@@ -201,7 +201,7 @@ class ViT(nn.Module):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Turn pictures (B, C, height, width) into scores (B, num_classes)."""
-        x = self.norm(self.hidden(pictures)[-1])  # (B, n, d_model)
+        x = self.norm(self.hidden_states(pictures)[-1])  # (B, n, d_model)
         if self.config.pool == "mean":
             return self.answer(x[:, self.config.class_tokens :].mean(dim=1))
         return self.answer(x[:, 0])

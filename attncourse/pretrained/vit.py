@@ -38,7 +38,7 @@ class TwoAnswers(ViT):
 
     def forward(self, pictures: Tensor) -> Tensor:
         """Turn pictures (B, C, height, width) into scores (B, num_classes)."""
-        x = self.norm(self.hidden(pictures)[-1])  # (B, n, d_model)
+        x = self.norm(self.hidden_states(pictures)[-1])  # (B, n, d_model)
         return (self.answer(x[:, 0]) + self.second_answer(x[:, 1])) / 2
 
 

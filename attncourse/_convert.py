@@ -36,7 +36,8 @@ def without_autocast(tensor: Any) -> Any:
     device = tensor.device.type
     if not torch.amp.is_autocast_available(device):  # as on "meta", where nothing is computed
         return nullcontext()
-    return torch.autocast(device, enabled=False)
+    on = torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
 def give_back(result: Any, like: Any, keep_dtype: bool = False) -> Any:

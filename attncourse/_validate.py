@@ -312,8 +312,10 @@ def options(
     """Check the numbers and names that no array is involved in."""
     if not isinstance(is_causal, (bool, np.bool_)):
         raise TypeError(f"is_causal must be True or False, got {type(is_causal).__name__}")
-    for name, number in {"dropout_p": dropout_p, "scale": scale, "softcap": softcap}.items():
-        if not isinstance(number, float | Real) and (number is not None or name == "dropout_p"):
+    for name, number in (("dropout_p", dropout_p), ("scale", scale), ("softcap", softcap)):
+        if type(number) is float or (number is None and name != "dropout_p"):
+            continue
+        if not isinstance(number, Real):
             raise TypeError(f"{name} must be a number, got {type(number).__name__}")
     if scale is not None and not abs(scale) < np.inf:
         raise ValueError(f"scale must be finite, got {scale}")

@@ -124,14 +124,14 @@ class Call:
         )
 
     @property
-    def needs(self) -> frozenset[str]:
+    def needs(self) -> set[str]:
         """The features that a rung must have for this call, keys of `features.FEATURES`."""
         needs = features_of(vars(self))
         if self.has_batch:
             needs.add("batch")
         if self.has_grad:
             needs.add("grad")
-        return frozenset(needs)
+        return needs
 
     @property
     def rows(self) -> slice:

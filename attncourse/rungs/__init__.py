@@ -131,8 +131,7 @@ def attention(
         return_lse=return_lse,
     )
     needs = call.needs
-    if rung == "auto":
-        chosen = pick(query, value, needs, is_transformed(query, key, value, call))
-    else:
-        chosen = by_name(rung)
+    chosen = pick(query, value, needs) if rung == "auto" else by_name(rung)
+    if rung == "auto" and not chosen.transforms and is_transformed(query, key, value, call):
+        chosen = pick(query, value, needs, transforms=True)
     return run(chosen, needs, query, key, value, call)

@@ -6,7 +6,7 @@ Left out: any arithmetic of attention itself.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
@@ -33,11 +33,12 @@ def import_ahead() -> None:
             getattr(rung, "attend", None)
 
 
-def pick(query: Any, value: Any, needs: frozenset[str], is_transformed: bool = False) -> Rung:
+def pick(query: Any, value: Any, needs: Set[str], transforms: bool = False) -> Rung:
     """Choose for ``rung="auto"``: the fastest rung that has every feature needed.
 
-    PyTorch's backward pass makes weights from one float32 lse a row. Where a float mask lifts a row
-    far from 0 they come out wrong, so with gradients such a call goes to another rung.
+    With `transforms`, one that `torch.func` and forward-mode derivatives reach into. PyTorch's
+    backward pass makes weights from one float32 lse a row. Where a float mask lifts a row far
+    from 0 they come out wrong, so with gradients such a call goes to another rung.
 
     Raises
     ------
@@ -50,9 +51,9 @@ def pick(query: Any, value: Any, needs: frozenset[str], is_transformed: bool = F
         names = ("triton", *names)
     for name in names:
         rung = by_name(name)
-        if name == "sdpa" and {"float_mask", "grad"} <= needs and not is_transformed:
+        if name == "sdpa" and "float_mask" in needs and "grad" in needs:
             continue
-        if needs <= rung.features and (rung.transforms or not is_transformed):
+        if needs <= rung.features and rung.transforms >= transforms:
             return rung
     raise NotImplementedError(f"no rung has all of {sorted(needs)} for {type(query).__name__}")
 
@@ -71,7 +72,7 @@ def _runs_triton(query: Any, value: Any) -> bool:
     )
 
 
-def run(rung: Rung, needs: frozenset[str], query: Any, key: Any, value: Any, call: Call) -> Any:
+def run(rung: Rung, needs: Set[str], query: Any, key: Any, value: Any, call: Call) -> Any:
     """Run one rung on arrays of either library; what comes in goes out.
 
     Raises
@@ -84,11 +85,7 @@ def run(rung: Rung, needs: frozenset[str], query: Any, key: Any, value: Any, cal
     if not needs <= rung.features:
         _refuse(rung, needs)
     if not rung.transforms and is_transformed(query, key, value, call):
-        having = [other.name for other in LADDER if other.transforms and other.library == "torch"]
-        raise NotImplementedError(
-            f"rung {rung.name!r} does not work inside torch.func (vmap, grad, jvp), nor with "
-            f"forward-mode derivatives; rungs that do: {having}"
-        )
+        _refuse_transforms(rung)
     if call.dropout_p and call.dropout_seed is None and "dropout_seed" in rung.features:
         call = replace(call, dropout_seed=_fresh_seed(query))
     inputs = [call.without_blind(query) if call.has_grad else query, key, value]
@@ -98,13 +95,13 @@ def run(rung: Rung, needs: frozenset[str], query: Any, key: Any, value: Any, cal
     if rung.library != ("numpy" if isinstance(query, np.ndarray) else "torch"):
         convert = to_numpy if rung.library == "numpy" else _to_torch
         inputs, call = [convert(array) for array in inputs], _converted(convert, call)
-    with _precision(rung, query):
+    with _precision(rung, inputs[0]):
         out, lse = attend(*inputs, call)
     out = give_back(out, query)
     return (out, give_back(lse, query, keep_dtype=True)) if call.return_lse else out
 
 
-def _refuse(rung: Rung, needs: frozenset[str]) -> None:
+def _refuse(rung: Rung, needs: Set[str]) -> None:
     """Name the rung, what it lacks, and the rungs that have it."""
     missing = sorted(needs - rung.features)
     if rung.library == "numpy" and "grad" in missing:
@@ -116,6 +113,15 @@ def _refuse(rung: Rung, needs: frozenset[str]) -> None:
     raise NotImplementedError(
         f"rung {rung.name!r} does not have {', '.join(missing)} "
         f"({'; '.join(FEATURES[name] for name in missing)}); rungs that do: {having}"
+    )
+
+
+def _refuse_transforms(rung: Rung) -> None:
+    """Name the rung, and those that transforms reach into."""
+    having = [other.name for other in LADDER if other.transforms and other.library == "torch"]
+    raise NotImplementedError(
+        f"rung {rung.name!r} does not work inside torch.func (vmap, grad, jvp), nor with "
+        f"forward-mode derivatives; rungs that do: {having}"
     )
 
 
@@ -138,13 +144,7 @@ def _precision(rung: Rung, query: Any) -> Any:
 
     The others promise sums and an lse of at least float32, and would get products rounded to half.
     """
-    torch = sys.modules.get("torch")
-    if torch is None or rung.library == "numpy" or isinstance(query, np.ndarray):
-        return nullcontext()
-    device = query.device.type
-    if rung.autocast or not torch.amp.is_autocast_available(device):
-        return nullcontext()
-    return without_autocast(query) if torch.is_autocast_enabled(device) else nullcontext()
+    return nullcontext() if rung.autocast or rung.library == "numpy" else without_autocast(query)
 
 
 def _converted(convert: Callable[[Any], Any], call: Call) -> Call:

@@ -46,8 +46,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, call: Call) -> tuple[Tensor, None]:
             return _hand_over(q, k, v, None, call), None
         if not call.shift:
             # No query sees the keys behind the last of them. (A traced call looks at no length.)
-            if torch.compiler.is_compiling() or call.cols.stop > call.rows.stop:
-                k, v = (x[..., : call.rows.stop, :] for x in (k, v))
+            if torch.compiler.is_compiling() or k.shape[-2] > q.shape[-2]:
+                k, v = (x[..., : q.shape[-2], :] for x in (k, v))
             return _hand_over(q, k, v, None, call, is_causal=True), None
 
     k, v = call.cut(k, v)

@@ -155,3 +155,13 @@ def test_a_coefficient_may_be_learned():
     torch.testing.assert_close(out, polynomial.attention(q, k, v, coefficient=0.5))
     out.sum().backward()
     torch.testing.assert_close(learned.grad, 2 * out.sum().detach())
+
+
+def test_a_value_that_nobody_sees_reaches_nothing():
+    query, key, value = torch.randn(3, 2, 4), torch.randn(3, 5, 4), torch.randn(3, 5, 3)
+    mask = torch.arange(5) < 4
+    wanted = polynomial.attention(query, key, value, mask)
+    key[:, 4], value[:, 4] = torch.inf, torch.nan
+    assert torch.equal(polynomial.attention(query, key, value, mask), wanted)
+    causal = polynomial.attention(query, key, value, is_causal=True)
+    assert causal.isfinite().all(), "keys 2 to 4 lie in the future of both queries"

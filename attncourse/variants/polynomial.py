@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attncourse import _validate, masks
+from attncourse.grouped import without_unseen
 
 __all__ = ["attention", "weights"]
 
@@ -66,7 +67,8 @@ def attention(
     _check(query, key, value)
     how: dict[str, Any] = {"power": power, "coefficient": coefficient}
     rows = weights(query, key, attn_mask, is_causal=is_causal, scale=scale, **how)
-    return (rows @ value.to(rows.dtype)).to(query.dtype)
+    value = without_unseen(value.to(rows.dtype), _seen(rows, attn_mask, is_causal))
+    return (rows @ value).to(query.dtype)
 
 
 def weights(
@@ -103,13 +105,13 @@ def weights(
     wide = torch.promote_types(query.dtype, torch.float32)
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     scores = scale * (query.to(wide) @ key.to(wide).mT)  # (..., L, S)
-    allowed = _allowed(scores, attn_mask, is_causal)  # (..., L, S)
+    seen = _seen(scores, attn_mask, is_causal)  # (..., L, S)
     if coefficient is None:
-        seen = allowed.sum(-1, keepdim=True)  # (..., L, 1)
-        scores = scores**power * seen.clamp(min=1).to(wide).rsqrt()
+        count = seen.sum(-1, keepdim=True)  # (..., L, 1)
+        scores = scores**power * count.clamp(min=1).to(wide).rsqrt()
     else:
         scores = coefficient * scores**power
-    return scores.masked_fill(~allowed, 0.0)
+    return scores.masked_fill(~seen, 0.0)
 
 
 def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -137,11 +139,11 @@ def _check_power(power: int, coefficient: Any) -> None:
         raise ValueError(f"coefficient must be finite, got {coefficient}")
 
 
-def _allowed(scores: Tensor, attn_mask: Any, is_causal: bool) -> Tensor:
+def _seen(scores: Tensor, attn_mask: Any, is_causal: bool) -> Tensor:
     """Combine the masks to a boolean one that broadcasts to the scores, True = attend."""
-    allowed = scores.new_ones(scores.shape[-2:], dtype=torch.bool)  # (L, S)
+    seen = scores.new_ones(scores.shape[-2:], dtype=torch.bool)  # (L, S)
     if is_causal:
-        allowed = torch.from_numpy(masks.causal(*scores.shape[-2:])).to(scores.device)
+        seen = torch.from_numpy(masks.causal(*scores.shape[-2:])).to(scores.device)
     if attn_mask is not None:
         if not isinstance(attn_mask, (Tensor, np.ndarray)):
             raise TypeError(f"attn_mask must be a tensor or array, got {type(attn_mask).__name__}")
@@ -149,5 +151,5 @@ def _allowed(scores: Tensor, attn_mask: Any, is_causal: bool) -> Tensor:
         if mask.dtype != torch.bool:
             raise TypeError(f"attn_mask must be boolean, True = attend; got {mask.dtype}")
         _validate.mask(mask, tuple(scores.shape))
-        allowed = allowed & mask
-    return allowed
+        seen = seen & mask
+    return seen

@@ -250,5 +250,5 @@ def test_ruling_out_some_tokens_is_no_fault():
 @pytest.mark.parametrize("bad", [torch.nan, 0.0])
 def test_nothing_is_drawn_from_nothing(bad):
     rows = torch.tensor([[0.5, 0.5], [bad, bad]])
-    with pytest.raises(ValueError, match=f"each row of shares must sum to 1, got {bad}"):
+    with pytest.raises(ValueError, match=f"each row of probabilities must sum to 1, got {bad}"):
         draw(rows, torch.Generator().manual_seed(0))

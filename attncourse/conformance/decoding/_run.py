@@ -78,7 +78,7 @@ def run_decode(
     >>> run_decode(newest_value, only="step/one-key").failed
     []
     >>> print(run_decode(newest_value, only="step/log-of-integers").failed[0].wanted)
-    [[[[2.636364, 3.636364]]]]
+    [[[[2.636364, 3.636364]]], [[[2.636364, 3.636364]]]]
     """
     subject = step_subject(_by_name(fn), features, library, strict)
     return report_on(subject, step_cases(), level, only)

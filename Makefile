@@ -5,6 +5,6 @@ PYTHON ?= python3
 help env weights book test clean lock:
 	@$(PYTHON) make.py $@
 
-# make steady ARGS="--chapters 09 14"
+# make steady ARGS="--chapters 10 14"
 steady:
 	@$(PYTHON) make.py steady $(ARGS)

@@ -175,7 +175,7 @@ def parser() -> argparse.ArgumentParser:
     part = commands.add_parser("test", help="run every check")
     part.add_argument("--package", action="store_true", help="without book and browser")
     part.set_defaults(do=test)
-    text = "try the chapters under other seeds and arithmetic (--chapters 09 14: only these)"
+    text = "try the chapters under other seeds and arithmetic (--chapters 10 14: only these)"
     part = commands.add_parser("steady", help=text, add_help=False)
     part.set_defaults(do=steady)
     part = commands.add_parser("clean", help="remove what was built")

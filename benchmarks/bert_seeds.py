@@ -1,4 +1,4 @@
-"""Train the models of chapter 09 on several seeds and measure what the chapter asserts.
+"""Train the models of chapter 10 on several seeds and measure what the chapter asserts.
 
 For each seed: palindromes guessed from both sides and from the left, a copier that was shown what
 it was asked for, verdicts on held-out pairs and with words hidden, the sources' sentence, and the
@@ -181,7 +181,7 @@ def sentence_with_words_hidden(judge):
 
 
 def for_the_chapter(results):
-    """Keep what chapter 09 shows: each judge's exam, and its praise with words hidden."""
+    """Keep what chapter 10 shows: each judge's exam, and its praise with words hidden."""
     about = {key: value for key, value in results.items() if key != "runs"}
     runs = [{"seed": run["seed"], **run["sentence"]} for run in results["runs"]]
     kept = [{key: run[key] for key in ("seed", "held_out", "hidden")} for run in runs]

@@ -1,4 +1,4 @@
-"""Train chapter 10's encoder-decoder and pointer, on several seeds.
+"""Train chapter 11's encoder-decoder and pointer, on several seeds.
 
 The chapter trains one seed and asserts bands; this script is where the bands come from. For each
 seed it records the share of exact dates on days that were never trained on, where the decoder looks

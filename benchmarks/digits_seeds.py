@@ -1,4 +1,4 @@
-"""Train chapter 11's networks on scikit-learn's digits, on several seeds.
+"""Train chapter 12's networks on scikit-learn's digits, on several seeds.
 
 The chapter trains one seed of each and asserts bands; this script is where the bands come from.
 Besides accuracies it records what hiding the patches that a rollout names does, beside

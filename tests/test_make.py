@@ -127,12 +127,12 @@ def steps_that_note(tmp_path, book_code):
 def test_a_failed_book_is_said_once_and_the_rest_runs(monkeypatch, capsys, tmp_path, failed):
     monkeypatch.setattr(make, "env", lambda: None)
     monkeypatch.setattr(make, "OUTCOME", tmp_path / "book.json")
-    lost = Outcome(failures=[["09_bert", "sources-checked", "AssertionError"]], strict=True)
+    lost = Outcome(failures=[["10_bert", "sources-checked", "AssertionError"]], strict=True)
     outcome.write(tmp_path / "book.json", lost)
     monkeypatch.setattr(make, "test_steps", lambda _: steps_that_note(tmp_path, int(failed)))
     assert make.main(["test"]) == int(failed)
     assert (tmp_path / "pytest").read_text() == ("pytest -m not book\n" if failed else "pytest\n")
-    again = " --ignore=chapters/09_bert.ipynb" if failed else ""
+    again = " --ignore=chapters/10_bert.ipynb" if failed else ""
     assert (tmp_path / "chapters-again").read_text() == f"chapters again{again}\n"
     if failed:
         assert capsys.readouterr().out.endswith("failed: build the book\n")
@@ -169,7 +169,7 @@ def test_strict_1_publishes_only_what_is_clean(monkeypatch, value, strict):
     assert make.parser().parse_args(["book", "--strict"]).strict is True
 
 
-BAD = ["09_bert", "sources-checked", "AssertionError: off"]
+BAD = ["10_bert", "sources-checked", "AssertionError: off"]
 
 
 @pytest.fixture
@@ -197,7 +197,7 @@ def test_a_book_with_a_failed_chapter_is_served_and_the_last_lines_say_so(built,
     assert book(Outcome(failures=[BAD], pages="clean")) == 1
     assert calls == [[], "serve 8000"]
     last = capsys.readouterr().out.splitlines()[-2:]
-    assert last[0].endswith("09_bert failed at cell 'sources-checked': AssertionError: off")
+    assert last[0].endswith("10_bert failed at cell 'sources-checked': AssertionError: off")
     assert last[1].startswith("The other pages stand in _build/html")
     assert book(Outcome(failures=[BAD], pages="clean"), "--no-serve") == 1
     assert calls[2:] == [[]]

@@ -1,4 +1,4 @@
-"""The eight judges of chapter 09: the file that the chapter shows is what the script measures."""
+"""The eight judges of chapter 10: the file that the chapter shows is what the script measures."""
 
 import json
 import sys

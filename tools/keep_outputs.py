@@ -1,6 +1,6 @@
 """Store what cells tagged ``keep_output`` show: small results that nbval compares at every test.
 
-    python tools/keep_outputs.py chapters/16_write_the_kernel.ipynb
+    python tools/keep_outputs.py chapters/17_write_the_kernel.ipynb
 
 Run it where everything is that the cells need (Triton, without a GPU): machines that lack it show
 these results instead of their own.

@@ -18,7 +18,7 @@ from attncourse.grading.points import shown
 from attncourse.grading.proof import kills
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "exercises" / "15_softmax_in_one_pass"
+FOLDER = ROOT / "exercises" / "16_softmax_in_one_pass"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),

@@ -1,7 +1,7 @@
 """Execute every chapter under other seeds and other arithmetic, and say what does not hold.
 
     python make.py steady                                 everything (about 25 minutes on two cores)
-    python make.py steady --chapters 09 14                only these
+    python make.py steady --chapters 10 14                only these
     python make.py steady --seeds 0 1 --arithmetic native avx2
 
 A finished run is kept in _build/steady and reused while its chapter, the package and the versions

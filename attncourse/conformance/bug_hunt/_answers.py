@@ -1,4 +1,4 @@
-"""The answers of the bug hunt: spoilers. Read the reports of chapter 20 first."""
+"""The answers of the bug hunt: spoilers. Read the reports of chapter 21 first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A small tiled attention, forward and backward: the correct kernel behind the suspects.
 
-It is what a reader of chapters 15 to 17 would write: queries and keys in blocks of 16, a
+It is what a reader of chapters 16 to 18 would write: queries and keys in blocks of 16, a
 running maximum, lse kept, weights recomputed on the way back. It has no masks but the causal
 one, and no second derivatives. Rung `recompute` is the same idea with everything in it.
 """

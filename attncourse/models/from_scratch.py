@@ -210,3 +210,45 @@ def generate(model, ids, new_tokens, generator=None, **choice):
         ids = torch.cat((ids, token), dim=1)
         logits = model(token, caches)
     return ids
+
+
+NAMES = {
+    "model.": "",
+    "layers": "blocks",
+    "embed_tokens": "embed",
+    "input_layernorm": "attention_norm",
+    "post_attention_layernorm": "feed_forward_norm",
+    "self_attn": "attention",
+    "mlp": "feed_forward",
+    "q_proj": "to_query",
+    "k_proj": "to_key",
+    "v_proj": "to_value",
+    "o_proj": "to_out",
+    "_proj": "",
+}
+
+
+def renamed(published):
+    """Give published tensors the names of our parameters (chapter 09)."""
+    ours = {}
+    for name, tensor in published.items():
+        for theirs, own in NAMES.items():
+            name = name.replace(theirs, own)
+        ours[name] = tensor
+    return ours
+
+
+def sizes_of(settings):
+    """Read the sizes of our model out of a published ``config.json`` (chapter 09)."""
+    s, num_heads = settings, settings["num_attention_heads"]
+    return {
+        "vocab_size": s["vocab_size"],
+        "d_model": s["hidden_size"],
+        "num_layers": s["num_hidden_layers"],
+        "num_heads": num_heads,
+        "num_kv_heads": s["num_key_value_heads"],
+        "head_dim": s["hidden_size"] // num_heads,
+        "d_ff": s["intermediate_size"],
+        "base": s["rope_theta"],
+        "eps": s["rms_norm_eps"],
+    }

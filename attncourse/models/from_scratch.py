@@ -190,12 +190,14 @@ def probabilities(logits, temperature=1.0, top_k=None, top_p=1.0):
     """Turn logits into the distribution to draw from (chapter 09)."""
     if temperature == 0:
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits)
-    p = (logits / temperature).softmax(-1)  # (..., vocab_size)
-    ranked, order = p.sort(dim=-1, descending=True)
-    before = ranked.cumsum(-1) - ranked  # probability of all better tokens
-    ranked[before >= top_p] = 0
-    ranked[..., top_k:] = 0
-    p = torch.zeros_like(p).scatter(-1, order, ranked)
+    p, order = (logits / temperature).softmax(-1).sort(dim=-1, descending=True)
+    if top_k is not None:
+        p[..., top_k:] = 0
+        p = p / p.sum(-1, keepdim=True)
+    if top_p < 1:
+        before = p.cumsum(-1) - p  # probability of all better tokens
+        p[before >= top_p] = 0
+    p = torch.zeros_like(p).scatter(-1, order, p)
     return p / p.sum(-1, keepdim=True)
 
 

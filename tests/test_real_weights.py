@@ -3,7 +3,6 @@
 import base64
 import os
 import sys
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from attncourse import pretrained
 from attncourse.notebook import measured
+from attncourse.notebook.results import unpacked
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -71,9 +71,5 @@ def test_the_prompts_are_continued_as_stored(smollm2):
         assert [token for token, _ in came["next"]][:3] == [t for t, _ in stored["next"]][:3]
         for (_, ours), (_, theirs) in zip(came["next"], stored["next"], strict=True):
             assert ours == pytest.approx(theirs, abs=2e-3)
-        np.testing.assert_allclose(logits_of(came), logits_of(stored), atol=0.05)
-
-
-def logits_of(entry):
-    packed = zlib.decompress(base64.b64decode(entry["logits"]))
-    return np.frombuffer(packed, np.float16).astype(float)
+        ours, theirs = unpacked(came["logits"]), unpacked(stored["logits"])
+        np.testing.assert_allclose(ours, theirs, atol=0.05)

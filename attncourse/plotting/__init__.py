@@ -6,9 +6,11 @@ Importing this package sets the style. It needs the `plot` extra and is never im
 
 `style` holds the colours and the frame of a figure, `lines` the figures whose height is a
 number, `grids` the figures of a matrix, `pictures` what the camera saw, `roof` what a
-machine can do.
+machine can do. `mechanisms` draws how something works, with the primitives of `drawings`; these
+return a drawing, which a notebook shows.
 """
 
+from attncourse.plotting import mechanisms
 from attncourse.plotting.grids import mask, signed, weights
 from attncourse.plotting.lines import bars, histogram, line, points
 from attncourse.plotting.pictures import picture
@@ -41,6 +43,7 @@ __all__ = [
     "histogram",
     "line",
     "mask",
+    "mechanisms",
     "panels",
     "picture",
     "points",

@@ -189,8 +189,10 @@ class Cache:
 def probabilities(logits, temperature=1.0, top_k=None, top_p=1.0):
     """Turn logits into the distribution to draw from (chapter 09)."""
     if temperature == 0:
-        return nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(logits)
-    p, order = (logits / temperature).softmax(-1).sort(dim=-1, descending=True)
+        best = logits.argmax(-1)
+        return nn.functional.one_hot(best, logits.shape[-1]).to(logits)
+    p = (logits / temperature).softmax(-1)  # (..., vocab_size)
+    p, order = p.sort(dim=-1, descending=True)
     if top_k is not None:
         p[..., top_k:] = 0
         p = p / p.sum(-1, keepdim=True)

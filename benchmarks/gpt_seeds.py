@@ -1,6 +1,6 @@
-"""Train the character GPT of chapter 07, and the layer whose mask leaks, on several seeds.
+"""Train a layer whose mask leaks, as in chapter 07, and a character GPT, on several seeds.
 
-Chapter 07 trains one of each and asserts a band; this script is where the bands come from. The GPT
+Chapter 07 trains the layer and asserts a band; this script is where the band comes from. The GPT
 reads Python's manual. The leak is a causal mask that reaches one key too far, trained on symbols
 that nobody can predict. Writes benchmarks/results/gpt_seeds.json.
 

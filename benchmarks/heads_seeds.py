@@ -1,6 +1,6 @@
 """Train one layer with one, two and four heads on two look-ups at once, on several seeds.
 
-Chapter 05 trains some of these runs and asserts a band; this script is where the band comes from.
+Chapter 05 trains such runs, some shorter, and asserts a band; here are more of them, and longer.
 Every position has to name the symbols of two other places. Without a head for each, a linear
 readout cannot tell the two apart; with a small network behind it, one head is enough.
 Writes benchmarks/results/heads_seeds.json.

@@ -1,6 +1,6 @@
 """Train one layer with every way of telling positions, on several seeds and three tasks.
 
-Chapter 06 trains some of these runs and asserts bands; this script is where they come from.
+Chapter 06 trains such runs, some shorter, and asserts bands; here are more of them.
 Reversal asks for a place counted from the end; the other two ask for a place counted from the
 reader, and are tried on texts up to eight times as long as those of the training.
 Writes benchmarks/results/positions_seeds.json.

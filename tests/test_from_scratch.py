@@ -184,7 +184,7 @@ def test_the_same_seed_writes_the_same_text(model):
     assert text(7) == text(7) != text(8)
 
 
-SOURCE = ast.parse((ROOT / "attncourse/models/from_scratch.py").read_text(encoding="utf-8"))
+SOURCE = (ROOT / "attncourse/models/from_scratch.py").read_text(encoding="utf-8")
 PAGES = sorted((ROOT / "chapters").glob("0*.ipynb"))  # the chapters that write the model
 
 
@@ -214,20 +214,18 @@ def on_the_page(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
 def test_a_page_that_defines_a_part_defines_it_as_the_module_does(path):
-    module = definitions(SOURCE)
+    module = definitions(ast.parse(SOURCE))
     for name, texts in on_the_page(path).items():
         if name in module:
             assert texts == [module[name]], f"{path.name} and from_scratch differ in {name}"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in PAGES if p.stem[:2] in ("08", "09")], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", [p for p in PAGES if p.stem[1] in "56789"], ids=lambda p: p.stem)
 def test_a_page_writes_what_the_module_says_it_writes(path):
     says = f"(chapter {path.stem[:2]})"
     due = {
         node.name
-        for node in SOURCE.body
+        for node in ast.parse(SOURCE).body
         if isinstance(node, ast.FunctionDef | ast.ClassDef)
         and ast.get_docstring(node).endswith(says + ".")
     }

@@ -9,13 +9,15 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from attncourse import masks
-from attncourse.plotting import drawings, head_drawings, vector_drawings
+from attncourse.plotting import block_drawing, drawings, head_drawings, vector_drawings
 
 SIGNS = np.random.default_rng(1).choice([-1, 1], (12, 64))
 BOTTOM, TOP = masks.causal(2, 5, align="bottom_right"), masks.causal(2, 5)
 RIGHT = np.array([1.0, 0.0]), np.array([0.0, 1.0])
 
 MADE = {
+    "block": lambda: block_drawing.block(64, 4, 2, 168),
+    "large-block": lambda: block_drawing.block(16384, 128, 8, 53248),
     "walks": lambda: vector_drawings.random_walks(SIGNS),
     "steep-walks": lambda: vector_drawings.random_walks(np.ones((3, 100))),
     "split": lambda: head_drawings.split_and_join(3, 3, 2),
@@ -108,12 +110,14 @@ def test_turned_pairs_write_the_product_of_what_they_draw():
     ("make", "message"),
     [
         (lambda: vector_drawings.random_walks([1, -1]), r"\(2,\)"),
+        (lambda: block_drawing.block(64, 4, 3, 168), "num_heads 4 .* num_kv_heads 3"),
+        (lambda: block_drawing.block(10**6, 4, 2, 10**6), "wide, its room"),
         (lambda: head_drawings.split_and_join(3, 5, 2), "3, 5, 2"),
         (lambda: head_drawings.shared_heads(8, (3,)), r"8, \[3\]"),
         (lambda: vector_drawings.turned_pairs([("a", [1.0], [1.0])]), r"\(1,\)"),
         (lambda: head_drawings.corners({"a": np.ones((2, 7), bool)}), r"\(2, 7\)"),
     ],
-    ids=["walks", "split", "sharing", "turns", "corners"],
+    ids=["walks", "block-heads", "block-width", "split", "sharing", "turns", "corners"],
 )
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(ValueError, match=message):

@@ -107,7 +107,7 @@ def tokens_to_rows(tokens: Sequence[str], ids: Sequence[int], rows: Any) -> Draw
     Parameters
     ----------
     tokens : sequence of str
-        The text, cut into L tokens; up to about six short ones fit. Spaces are drawn as ␣.
+        The text, cut into L tokens; up to about nine short ones fit. Spaces are drawn as ␣.
     ids : sequence of int, length L
         The number of each token.
     rows : array_like, shape (L, E)
@@ -128,18 +128,16 @@ def tokens_to_rows(tokens: Sequence[str], ids: Sequence[int], rows: Any) -> Draw
     low, high = rows.min(), rows.max()
     shades = (rows - low) / (high - low) if high > low else np.zeros_like(rows)
     named = ", ".join(f"{t!r} is number {i}" for t, i in zip(tokens, ids, strict=True))
-    bottom = 138 + 14 * rows.shape[1]
+    bottom = 110 + 14 * rows.shape[1]
     picture = Drawing(WIDEST, bottom + 30, f"Tokens, numbers, rows of a table: {named}.")
     middles, width = _columns(len(tokens))
     for x, token, number, shade in zip(middles, tokens, ids, shades, strict=True):
         picture.box(x - width / 2, 1, width, _BOX, token.replace(" ", "␣"))
         picture.arrow((x, 32), (x, 59))
         picture.label(x, 70, str(number), color=KEY, bold=True, room=width)
-        picture.arrow((x, 81), (x, 112))
-        picture.label(x, 122, f"row {number}", room=width + 6)
-        picture.cells(x - 7, 134, shade, color=VALUE)
-    text = f"each row holds {rows.shape[1]} numbers; fuller = larger"
-    picture.label(WIDEST / 2, bottom + 16, text)
+        picture.arrow((x, 81), (x, 108))
+        picture.cells(x - 7, 110, shade, color=VALUE)
+    picture.label(WIDEST / 2, bottom + 16, "the rows with these numbers; fuller = larger")
     return picture
 
 

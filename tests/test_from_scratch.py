@@ -217,7 +217,9 @@ def test_a_page_that_defines_a_part_defines_it_as_the_module_does(path):
             assert texts == [module[name]], f"{path.name} and from_scratch differ in {name}"
 
 
-@pytest.mark.parametrize("path", [p for p in PAGES if p.stem[:2] in {"05", "06", "07", "08"}], ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in PAGES if p.stem[:2] in {"05", "06", "07", "08"}], ids=lambda p: p.stem
+)
 def test_a_page_writes_what_the_module_says_it_writes(path):
     says = f"(chapter {path.stem[:2]})"
     due = {

@@ -74,5 +74,5 @@ def test_bad_input_is_named():
         Reader(answers=0)
     with pytest.raises(ValueError, match=r"shape \(B, T\), got \(8,\)"):
         fresh()(TOKENS[0])
-    with pytest.raises(ValueError, match=r"8 symbols came.*5 only"):
+    with pytest.raises(ValueError, match=r"at most 5 symbols.*got 8"):
         fresh(max_len=5)(TOKENS)

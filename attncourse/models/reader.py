@@ -82,8 +82,8 @@ class Reader(nn.Module):
         if self.places is not None:
             if length > self.places.num_embeddings:
                 raise ValueError(
-                    f"{length} symbols came, but places were learnt for "
-                    f"{self.places.num_embeddings} only"
+                    f"expected at most {self.places.num_embeddings} symbols, the positions that "
+                    f"the table holds, got {length}"
                 )
             return x + self.places.weight[:length]
         if self.position == "sinusoidal":

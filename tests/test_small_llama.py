@@ -33,6 +33,21 @@ def test_the_kept_model_is_as_good_as_its_results_say(kept):
     assert abs(results["kept_nats_per_token"] - results["nats_per_token"]) < 0.02  # 8 bits
 
 
+def test_the_weights_are_those_that_the_layer_uses(kept):
+    model, tokenizer = kept
+    ids = torch.tensor([tokenizer.encode(small_llama.held_out_text())[:20]])
+    weights = small_llama.attention_weights(model, ids)
+    assert [tuple(w.shape) for w in weights] == [(1, 5, 20, 20)] * 4
+    with torch.no_grad():
+        x = model.blocks[0](model.embed(ids))
+        layer = model.blocks[1].attention
+        read = model.blocks[1].attention_norm(x)
+        values = layer.to_value(read)[:, None]  # one head of values for five of queries
+        expected = layer(read)
+        got = layer.to_out((weights[1] @ values).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(got, expected)
+
+
 def test_it_is_small_and_far_better_than_pairs():
     assert small_llama._WEIGHTS.stat().st_size <= 1_500_000
     results = measured("small_llama")

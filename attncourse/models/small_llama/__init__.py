@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from attncourse._needs import need
-from attncourse.models.from_scratch import Llama
+from attncourse.models.from_scratch import Llama, causal_mask, rotary, share, split
 from attncourse.text import Tokenizer
 
-__all__ = ["held_out_text", "load", "make", "save"]
+__all__ = ["attention_weights", "held_out_text", "load", "make", "save"]
 
 _FOLDER = Path(str(files(__package__)))
 _WEIGHTS, _TEXT = _FOLDER / "weights.safetensors", _FOLDER / "held_out.txt"
@@ -69,6 +69,34 @@ def save(model: Llama, tokenizer: Tokenizer, held_out: str) -> None:
     about = {name: json.dumps(value, separators=(",", ":")) for name, value in sizes.items()}
     save_file(_narrowed(model.state_dict()), _WEIGHTS, metadata=about)
     _TEXT.write_text(held_out, encoding="utf-8")
+
+
+@torch.no_grad()
+def attention_weights(model: Llama, ids: Tensor) -> tuple[Tensor, ...]:
+    """Return what every head of every block attends to, for looking at.
+
+    Parameters
+    ----------
+    model : Llama
+        From `load`, or another one.
+    ids : Tensor of int64, shape (B, L)
+        Tokens.
+
+    Returns
+    -------
+    tuple of Tensor, shapes (B, H, L, L)
+        One per block; each row is not negative and sums to 1.
+    """
+    x, found = model.embed(ids), []
+    for block in model.blocks:
+        layer, read = block.attention, block.attention_norm(x)
+        q = rotary(split(layer.to_query(read), layer.num_heads), base=layer.base)
+        k = rotary(split(layer.to_key(read), layer.num_kv_heads), base=layer.base)
+        scores = q @ share(k, layer.num_heads).mT * q.shape[-1] ** -0.5  # (B, H, L, L)
+        mask = causal_mask(*scores.shape[-2:]).to(scores.device)
+        found.append(scores.masked_fill(~mask, -torch.inf).softmax(-1))
+        x = block(x)
+    return tuple(found)
 
 
 def held_out_text() -> str:

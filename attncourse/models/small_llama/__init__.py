@@ -30,7 +30,7 @@ _SCALE = ".scale"
 def make(sizes: Mapping[str, Any]) -> Llama:
     """Make an untrained model of the given sizes, the arguments of `from_scratch.Llama`."""
     model = Llama(**sizes)
-    model.sizes = dict(sizes)
+    model.sizes = dict(sizes)  # type: ignore[assignment]
     return model
 
 

@@ -21,7 +21,7 @@ _BOX = 30.0
 def _columns(number: int) -> tuple[np.ndarray, float]:
     """Return the middles of so many equal columns, and the width of a box in one of them."""
     step = WIDEST / number
-    return step * (np.arange(number) + 0.5), step - 8
+    return step * (np.arange(number) + 0.5), step - 5
 
 
 def weighted_average(words: Sequence[str], weights: Any, asks: int) -> Drawing:
@@ -137,7 +137,7 @@ def tokens_to_rows(tokens: Sequence[str], ids: Sequence[int], rows: Any) -> Draw
         picture.label(x, 70, str(number), color=KEY, bold=True, room=width)
         picture.arrow((x, 81), (x, 108))
         picture.cells(x - 7, 110, shade, color=VALUE)
-    picture.label(WIDEST / 2, bottom + 16, "the rows with these numbers; fuller = larger")
+    picture.label(WIDEST / 2, bottom + 16, "their rows in the table; fuller = larger")
     return picture
 
 

@@ -143,7 +143,7 @@ def test_labels_are_escaped():
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
-        (lambda: Drawing(361, 10, ALT), "at most 360, got 361"),
+        (lambda: Drawing(401, 10, ALT), "at most 400, got 401"),
         (lambda: Drawing(100, 10, "short"), "25 characters or more"),
         (lambda: Drawing(100, 10, ALT).box(0, 0, 30, 9, "too long"), "'too long' is 67 wide"),
         (lambda: Drawing(100, 10, ALT).label(90, 5, "outside"), "its room 20"),

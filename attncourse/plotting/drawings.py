@@ -17,7 +17,7 @@ QUERY, KEY, VALUE, OUT = (
     f"var(--{name}-text, {color})"
     for name, color in (("q", "#0072B2"), ("k", "#D55E00"), ("v", "#009E73"), ("o", "#CC79A7"))
 )
-WIDEST = 360
+WIDEST = 400
 SIZE, LETTER = 14, 0.6  # height of the letters, and their mean width as a part of it
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 _TIP = 7.0
@@ -29,7 +29,7 @@ class Drawing:
     Parameters
     ----------
     width, height : float
-        Size in units; the width is at most 360.
+        Size in units; the width is at most 400.
     alt : str
         What the figure shows, for readers who do not see it: at least 25 characters.
 
@@ -148,7 +148,7 @@ class Drawing:
         return (
             f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img"'
             f' aria-label="{escape(self.alt)}" font-family="{_FONT}" font-size="{SIZE}"'
-            f' style="display: block; width: 100%; max-width: {1.4 * self.width:.0f}px;'
+            f' style="display: block; width: 100%; max-width: {1.3 * self.width:.0f}px;'
             f' margin: 0 auto">{"".join(self.parts)}</svg>'
         )
 

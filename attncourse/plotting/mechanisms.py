@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.plotting.drawings import INK, KEY, OUT, QUERY, SIZE, VALUE, WIDEST, Drawing
+from attncourse.plotting.drawings import INK, KEY, OUT, QUERY, SIZE, VALUE, Drawing
 
 __all__ = ["chain_and_look_up", "query_key_value", "tokens_to_rows", "weighted_average"]
 
+_WIDTH = 360.0  # a page of 390 pixels shows it at 310: letters of 12 pixels
 _BOX = 30.0
 
 
 def _columns(number: int) -> tuple[np.ndarray, float]:
     """Return the middles of so many equal columns, and the width of a box in one of them."""
-    step = WIDEST / number
-    return step * (np.arange(number) + 0.5), step - 8
+    step = _WIDTH / number
+    return step * (np.arange(number) + 0.5), step - 5
 
 
 def weighted_average(words: Sequence[str], weights: Any, asks: int) -> Drawing:
@@ -51,15 +52,15 @@ def weighted_average(words: Sequence[str], weights: Any, asks: int) -> Drawing:
     if (weights < 0).any() or abs(weights.sum() - 1) > 1e-5:
         raise ValueError(f"weights must be an average, 0 or more with sum 1, got {weights}")
     parts = [f"{weight:.2f} of {word}" for word, weight in zip(words, weights, strict=True)]
-    picture = Drawing(WIDEST, 200, f"The output for {words[asks]} is {', '.join(parts)}.")
+    picture = Drawing(_WIDTH, 200, f"The output for {words[asks]} is {', '.join(parts)}.")
     middles, width = _columns(len(words))
     for i, (x, word) in enumerate(zip(middles, words, strict=True)):
         color = QUERY if i == asks else INK
         picture.box(x - width / 2, 1, width, _BOX, word, color=color)
-        end = (WIDEST / 2 + (i - (len(words) - 1) / 2) * 14, 166)
+        end = (_WIDTH / 2 + (i - (len(words) - 1) / 2) * 14, 166)
         picture.label(x, 46, f"{weights[i]:.2f}", room=width, bold=weights[i] == weights.max())
         picture.arrow((x, 58), end, width=1 + 7 * weights[i])
-    picture.box(WIDEST / 2 - 85, 168, 170, _BOX, f"{words[asks]}, afterwards", color=OUT)
+    picture.box(_WIDTH / 2 - 85, 168, 170, _BOX, f"{words[asks]}, afterwards", color=OUT)
     return picture
 
 
@@ -77,7 +78,7 @@ def chain_and_look_up(words: Sequence[str]) -> Drawing:
     """
     last = len(words) - 1
     picture = Drawing(
-        WIDEST,
+        _WIDTH,
         322,
         f"Above, a recurrent network: each of {len(words)} states is computed from the one before "
         f"it, so {words[0]} reaches {words[last]} in {last} steps. Below, attention: every word is "
@@ -129,7 +130,7 @@ def tokens_to_rows(tokens: Sequence[str], ids: Sequence[int], rows: Any) -> Draw
     shades = (rows - low) / (high - low) if high > low else np.zeros_like(rows)
     named = ", ".join(f"{t!r} is number {i}" for t, i in zip(tokens, ids, strict=True))
     bottom = 110 + 14 * rows.shape[1]
-    picture = Drawing(WIDEST, bottom + 30, f"Tokens, numbers, rows of a table: {named}.")
+    picture = Drawing(_WIDTH, bottom + 30, f"Tokens, numbers, rows of a table: {named}.")
     middles, width = _columns(len(tokens))
     for x, token, number, shade in zip(middles, tokens, ids, shades, strict=True):
         picture.box(x - width / 2, 1, width, _BOX, token.replace(" ", "␣"))
@@ -137,7 +138,7 @@ def tokens_to_rows(tokens: Sequence[str], ids: Sequence[int], rows: Any) -> Draw
         picture.label(x, 70, str(number), color=KEY, bold=True, room=width)
         picture.arrow((x, 81), (x, 108))
         picture.cells(x - 7, 110, shade, color=VALUE)
-    picture.label(WIDEST / 2, bottom + 16, "the rows with these numbers; fuller = larger")
+    picture.label(_WIDTH / 2, bottom + 16, "their rows in the table; fuller = larger")
     return picture
 
 
@@ -160,7 +161,7 @@ def query_key_value(x: Any, q: Any, k: Any, v: Any) -> Drawing:
     }
     pairs, out = f"{q.shape[0]} × {k.shape[0]}", f"{q.shape[0]} × {v.shape[1]}"
     picture = Drawing(
-        WIDEST,
+        _WIDTH,
         452,
         f"Tokens X, {shape['x']}, become queries {shape['q']}, keys {shape['k']} and values "
         f"{shape['v']} by three matrices. Queries times keys give scores {pairs}; softmax along "
@@ -168,11 +169,11 @@ def query_key_value(x: Any, q: Any, k: Any, v: Any) -> Drawing:
     )
     middles, width = _columns(3)
     tall = 3.2 * SIZE
-    picture.box(WIDEST / 2 - 70, 1, 140, tall, "tokens X", shape["x"])
+    picture.box(_WIDTH / 2 - 70, 1, 140, tall, "tokens X", shape["x"])
     for middle, name, role, color in zip(
         middles, "qkv", ("queries", "keys", "values"), (QUERY, KEY, VALUE), strict=True
     ):
-        picture.arrow((WIDEST / 2 + (middle - WIDEST / 2) * 0.4, 47), (middle, 98), color=color)
+        picture.arrow((_WIDTH / 2 + (middle - _WIDTH / 2) * 0.4, 47), (middle, 98), color=color)
         picture.box(
             middle - width / 2, 100, width, tall, f"{role} {name}", shape[name], color=color
         )

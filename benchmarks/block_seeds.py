@@ -5,7 +5,7 @@ three seeds of a deep stack that starts from large weights: whole, post-norm and
 classes and functions that change a model are those of the chapter; a test holds them equal. Writes
 attncourse/notebook/results/block_removals.json, which the chapter shows.
 
-    python benchmarks/block_seeds.py --seeds 5          about 20 minutes on one core
+    python benchmarks/block_seeds.py --seeds 8          about 20 minutes on one core
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attncourse.text import corpus
 SHOWN = Path(attncourse.__file__).parent / "notebook" / "results" / "block_removals.json"
 SIZES = {"d_model": 64, "num_layers": 2, "num_heads": 4, "num_kv_heads": 2, "head_dim": 16}
 SIZES |= {"d_ff": 168, "base": 10_000.0}
-SEEDS = 5
+SEEDS = 8
 BATCH, LENGTH, STEPS, HIGHEST = 32, 64, 200, 4e-3
 DEEP = {"num_layers": 12, "steps": 150, "large": True}
 DEEP_PARTS, DEEP_SEEDS = ("nothing", "pre-norm", "adding"), 3

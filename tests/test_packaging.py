@@ -17,7 +17,7 @@ from attncourse.grading.exercise import load
 ROOT = Path(__file__).resolve().parents[1]
 CODE = {
     path.relative_to(ROOT).as_posix()
-    for suffix in ("py", "js", "css", "json", "txt", "toml", "md", "ipynb")
+    for suffix in ("py", "js", "css", "json", "txt", "toml", "md", "ipynb", "safetensors")
     for path in (ROOT / "attncourse").rglob(f"*.{suffix}")
     if "__pycache__" not in path.parts
 }

@@ -6,7 +6,7 @@ folder, in an installed package, or on the Hugging Face hub.
 """
 
 from attncourse.pretrained.generation import generation_options
-from attncourse.pretrained.loading import PACKAGES, available, load
 from attncourse.pretrained.hub_names import published
+from attncourse.pretrained.loading import PACKAGES, available, load
 
 __all__ = ["PACKAGES", "available", "generation_options", "load", "published"]

@@ -156,6 +156,16 @@ def _negative(subject: Subject) -> None:
 
 
 @THEME.case(
+    "large-softcap",
+    "softcap=60 still bends scores near 100",
+    needs={"softcap"},
+    level="full",
+)
+def _large_cap(subject: Subject) -> None:
+    hold_to_oracle(subject, problem(subject, Size(17, 20, 8), gain=6.0), softcap=60.0)
+
+
+@THEME.case(
     "tiny-softcap", "softcap=0.01 makes all weights nearly equal", needs={"softcap"}, level="full"
 )
 def _tiny_cap(subject: Subject) -> None:

@@ -82,7 +82,14 @@ for _length in LENGTHS:
     for _mode in MODES_HERE:
         _fill(_size(_length, _mode), _mode, _mode in BACKWARD)
 # So many scores that a thrifty function takes a few heads at a time.
-for _mode in ("causal-alibi", "bool-mask", "causal-dropout", "causal-lse", "everything"):
+for _mode in (
+    "causal-alibi",
+    "causal-grouped",
+    "bool-mask",
+    "causal-dropout",
+    "causal-lse",
+    "everything",
+):
     _fill(_size((130, 1100), _mode, heads=8), _mode, _mode in BACKWARD)
 
 
@@ -166,3 +173,18 @@ def _prefix(subject: Subject) -> None:
         key[..., i:, :], value[..., i:, :] = 9 * other.key[..., i:, :], other.value[..., i:, :]
         after = subject.call(inputs.query, key, value, is_causal=True).out
         same_bits(f"out before {i}", after[..., :i, :], before[..., :i, :])
+
+
+@THEME.case(
+    "scores-that-fall",
+    "scores fall from 2,000 to -2,000 over 1,100 keys: what was summed first must not overflow",
+    level="full",
+    scores=5 * 1100,
+)
+def _falling(subject: Subject) -> None:
+    inputs = problem(subject, Size(5, 1100, 1, 3, B=1, H=1))
+    key = np.linspace(2000, -2000, 1100)[:, None].astype(inputs.key.dtype)
+    hold_to_oracle(
+        subject,
+        Problem(np.ones_like(inputs.query), np.broadcast_to(key, inputs.key.shape), inputs.value),
+    )

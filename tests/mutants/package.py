@@ -1,0 +1,147 @@
+"""The package itself with one line changed: does the suite notice?
+
+The one idea: a change of `attncourse.call`, `masks`, `softmax` or a rung reaches a call only
+through imports, so each change gets a process of its own. It is a fork of a process that has
+PyTorch and not yet attncourse, so that it costs a fraction of a second. `package.toml` lists the
+changes, as the other lists do, with the module that is changed, the rung that is run, and the case
+of the suite that must fail.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One text of a module, and what it becomes.
+
+    Attributes
+    ----------
+    name : str
+        What is wrong afterwards.
+    module : str
+        Such as "attncourse.call".
+    rung : str
+        The rung of the ladder that is run.
+    caught_by : str
+        The case that must fail.
+    find, become : str
+        The text, which stands in the module exactly once, and the new one.
+    """
+
+    name: str
+    module: str
+    rung: str
+    caught_by: str
+    find: str
+    become: str
+
+    def source(self) -> str:
+        """Return the module's changed source.
+
+        Raises
+        ------
+        ValueError
+            When the text does not stand in the module exactly once, or nothing changes.
+        """
+        text = ROOT.joinpath(*self.module.split(".")).with_suffix(".py").read_text("utf-8")
+        if text.count(self.find) != 1 or self.find == self.become:
+            count = text.count(self.find)
+            raise ValueError(f"{self.name}: {self.find!r} stands {count} times, expected 1")
+        return text.replace(self.find, self.become)
+
+
+def changes() -> list[Change]:
+    """Return the list of ``package.toml``."""
+    with (HERE / "package.toml").open("rb") as file:
+        return [Change(**entry) for entry in tomllib.load(file)["change"]]
+
+
+class Patched(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+    """Find one module, and load its changed source instead of the file's."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        """Answer for the changed module only."""
+        if fullname != self.change.module:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path)
+        importlib.machinery.SourceFileLoader.__init__(self, fullname, spec.origin)
+        spec.loader = self
+        return spec
+
+    def get_code(self, fullname: str) -> Any:
+        """Compile the changed source; no cached bytecode is read or written."""
+        return compile(self.change.source(), self.get_filename(fullname), "exec")
+
+
+def failing(change: Change | None, rung: str, only: Iterable[str], level: str) -> list[str]:
+    """Run cases against a rung in this process, once: attncourse is imported here."""
+    if change is not None:
+        sys.meta_path.insert(0, Patched(change))
+    import warnings
+
+    from attncourse import conformance
+
+    warnings.simplefilter("ignore")
+    report = conformance.run(rung, level, only=list(only) or "")
+    if not (report.passed or report.failed):
+        raise ValueError(f"no case of {rung} was run: {list(only)}")
+    return [outcome.case.name for outcome in report.failed]
+
+
+def in_a_fork(change: Change | None, rung: str, only: Iterable[str], level: str) -> Any:
+    """Run `failing` in a fork; return its list, or the text of what stopped it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        try:
+            found: Any = failing(change, rung, only, level)
+        except BaseException as problem:  # told to the parent, whatever it is
+            found = f"{type(problem).__name__}: {problem}"
+        os.write(writing, json.dumps(found).encode()[:60_000])
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(child, 0)
+    return json.loads(answer) if answer else "the process died"
+
+
+def main() -> None:
+    """Print what became of every change, as JSON; ``--all`` runs every case and says which fail."""
+    import torch
+
+    torch.set_num_threads(1)
+    assert not any(name.startswith("attncourse") for name in sys.modules)
+    found = {}
+    for change in changes():
+        only = [] if "--all" in sys.argv else [change.caught_by]
+        found[change.name] = in_a_fork(change, change.rung, only, "full")
+        if "--all" in sys.argv:
+            print(f"{change.name}: {found[change.name]}", file=sys.stderr, flush=True)
+    for rung in sorted({change.rung for change in changes()}):
+        only = [change.caught_by for change in changes() if change.rung == rung]
+        found[f"nothing, {rung}"] = in_a_fork(None, rung, only, "full")
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

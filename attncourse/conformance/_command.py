@@ -90,6 +90,8 @@ def command(options: argparse.Namespace) -> int:
         fn = load(options.target)
         features = options.features.split(",") if options.features else None
         report = runner(fn, options.level, features, library=options.library, only=options.only)
+    except ModuleNotFoundError:  # a package of ours: the command line says how to get it
+        raise
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         print(f"attncourse conformance: {error}", file=sys.stderr)
         return 2

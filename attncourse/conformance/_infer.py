@@ -17,7 +17,7 @@ import numpy as np
 
 from attncourse.conformance._flaws import flaws_of
 from attncourse.conformance._limits import EXTRAS
-from attncourse.conformance._subject import Subject
+from attncourse.conformance._subject import Subject, check_library
 from attncourse.features import ARGUMENTS
 from attncourse.rungs import FEATURES, LADDER, Rung, attention, by_name
 
@@ -58,6 +58,8 @@ def subject_of(
         For an unknown feature or library.
     TypeError
         When `fn` cannot be called.
+    ModuleNotFoundError
+        When it takes tensors and torch is not installed.
     """
     if isinstance(fn, str):
         fn = by_name(fn)
@@ -69,8 +71,7 @@ def subject_of(
     name = f"{getattr(fn, '__module__', '?')}:{getattr(fn, '__name__', type(fn).__name__)}"
     if library is None:
         library = "torch" if not _takes(fn, "numpy") and _takes(fn, "torch") else "numpy"
-    if library not in ("numpy", "torch"):
-        raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
+    check_library(library)
     subject = Subject(name, fn, library, frozenset(), device=device or "cpu", strict=strict)
     subject.two_axes = _answers(fn, library) or not _answers(fn, library, (2, 3))
     subject.features, subject.found_by = _known(features) if features else _found(subject)
@@ -88,6 +89,7 @@ def _rung_behind(fn: Any) -> Rung | None:
 def _rung_subject(
     rung: Rung, features: Iterable[str] | None, device: str | None, strict: bool
 ) -> Subject:
+    check_library(rung.library)
     limits = rung.limits
     extras = {"scale"} | _HALF | ({"grad_twice"} if rung.grad_twice else set())
     declared = rung.features | extras

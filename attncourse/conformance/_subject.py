@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from attncourse._needs import need
 from attncourse.conformance._check import Mismatch, true
 from attncourse.conformance._poison import poisoned
 
@@ -170,6 +171,21 @@ class Subject:
                 raise Mismatch(what, "real numbers", str(array.dtype))
         numbers = None if lse is None else to_numpy(lse)
         return Answer(to_numpy(out), numbers, out, lse)
+
+
+def check_library(library: str) -> None:
+    """Refuse, before any case is run, a library that there is not, or not here.
+
+    Raises
+    ------
+    ValueError
+        For another name than "numpy" or "torch".
+    ModuleNotFoundError
+        For "torch", where it is not installed.
+    """
+    if library not in ("numpy", "torch"):
+        raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
+    need(library)
 
 
 @contextmanager

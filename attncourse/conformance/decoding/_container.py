@@ -14,7 +14,7 @@ import numpy as np
 
 from attncourse.conformance._check import same_bits, true
 from attncourse.conformance._infer import arguments_of
-from attncourse.conformance._subject import Subject, guarded, to_numpy
+from attncourse.conformance._subject import Subject, check_library, guarded, to_numpy
 from attncourse.conformance.decoding._infer import LIBRARIES, known
 
 FEATURES = {
@@ -106,8 +106,8 @@ def cache_subject(
     """
     if not callable(make):
         raise TypeError(f"wanted a class or a function that makes a cache, got {make!r}")
-    if library not in (None, "numpy", "torch"):
-        raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
+    if library is not None:
+        check_library(library)
     name = f"{getattr(make, '__module__', '?')}:{getattr(make, '__name__', type(make).__name__)}"
     arguments = frozenset(arguments_of(make))
     subject = CacheSubject(name, make, library or "numpy", frozenset(), arguments=arguments)

@@ -10,6 +10,7 @@ import numpy as np
 
 from attncourse.conformance._infer import arguments_of
 from attncourse.conformance._oracle import Problem, Size, problem
+from attncourse.conformance._subject import check_library
 from attncourse.conformance.decoding._step import FEATURES, StepSubject
 
 ARGUMENTS = {
@@ -57,8 +58,8 @@ def step_subject(
     """
     if not callable(fn):
         raise TypeError(f"wanted a decode function, got {type(fn).__name__}")
-    if library not in (None, "numpy", "torch"):
-        raise ValueError(f'library must be "numpy" or "torch", got {library!r}')
+    if library is not None:
+        check_library(library)
     names = set(arguments_of(fn))
     named = {feature for name, feature in ARGUMENTS.items() if name in names}
     name = f"{getattr(fn, '__module__', '?')}:{getattr(fn, '__name__', type(fn).__name__)}"

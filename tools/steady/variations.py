@@ -111,5 +111,6 @@ def _numpy_may_not(arithmetic: str) -> str:
     """List the newer paths of NumPy that this processor has: it complains about others."""
     from numpy._core import _multiarray_umath as core
 
-    newer = _NUMPY_NEWER_THAN[arithmetic].split()
-    return " ".join(n for n in newer if n in core.__cpu_dispatch__ and core.__cpu_features__.get(n))
+    held = os.environ.get("NPY_DISABLE_CPU_FEATURES", "").replace(",", " ").split()
+    here = [n for n in core.__cpu_dispatch__ if n in held or core.__cpu_features__.get(n)]
+    return " ".join(n for n in _NUMPY_NEWER_THAN[arithmetic].split() if n in here)

@@ -1,4 +1,4 @@
-"""Inputs and options that the tests of single rungs share."""
+"""Inputs, and ways of looking at a call, that the tests of single rungs share."""
 
 import numpy as np
 import torch
@@ -7,75 +7,25 @@ from attncourse._convert import give_back
 from attncourse.call import Call
 
 TILE = ("strip", "block_q", "block_kv")
-# name: which options a call has. Masks and slopes are made to fit by `options`.
-OPTIONS = {
-    "plain": {},
-    "scale": {"scale": 0.7},
-    "causal": {"is_causal": True},
-    "causal-bottom-right": {"is_causal": True, "causal_align": "bottom_right"},
-    "window": {"is_causal": True, "window_size": 3},
-    "window-bottom-right": {"is_causal": True, "causal_align": "bottom_right", "window_size": 4},
-    "softcap": {"softcap": 1.5},
-    "softcap-causal": {"softcap": 0.8, "is_causal": True},
-    "alibi": {"alibi_slopes": "slopes"},
-    "alibi-causal": {"alibi_slopes": "slopes", "is_causal": True, "causal_align": "bottom_right"},
-    "bool-mask": {"attn_mask": "bool"},
-    "float-mask": {"attn_mask": "float"},
-    "key-mask": {"attn_mask": "keys"},
-    "everything": {
-        "attn_mask": "float",
-        "is_causal": True,
-        "window_size": 6,
-        "softcap": 2.0,
-        "alibi_slopes": "slopes",
-        "dropout_p": 0.3,
-        "dropout_seed": 5,
-        "scale": 0.6,
-    },
-    "dropout": {"dropout_p": 0.4, "dropout_seed": 11},
-}
 
-# L, S, H, Hkv: ragged, empty, grouped; more queries than keys and the reverse.
+# L, S, H, Hkv: more keys than queries, more queries than keys, and heads in groups.
 SIZES = {
-    "one": (1, 1, 1, 1),
     "wide": (5, 9, 2, 2),
     "tall": (9, 5, 2, 2),
     "grouped": (7, 8, 6, 2),
-    "one-group": (6, 7, 3, 1),
-    "no-keys": (3, 0, 2, 1),
-    "no-queries": (0, 3, 2, 2),
 }
 
 
-def inputs(size, seed=0, dtype=torch.float64, batch=(2,)):
+def inputs(size, seed=0, dtype=torch.float64):
     """Return query, key and value of a named size, with E = 4 and Ev = 3."""
     seq_len_q, seq_len_kv, num_heads, num_kv_heads = SIZES[size]
     generator = torch.Generator().manual_seed(seed)
     shapes = (
-        (*batch, num_heads, seq_len_q, 4),
-        (*batch, num_kv_heads, seq_len_kv, 4),
-        (*batch, num_kv_heads, seq_len_kv, 3),
+        (2, num_heads, seq_len_q, 4),
+        (2, num_kv_heads, seq_len_kv, 4),
+        (2, num_kv_heads, seq_len_kv, 3),
     )
     return tuple(torch.randn(s, generator=generator, dtype=torch.float64).to(dtype) for s in shapes)
-
-
-def options(name, query, key, seed=1):
-    """Return the named options, with masks and slopes in their place."""
-    generator = torch.Generator().manual_seed(seed)
-    *batch, num_heads, seq_len_q, _ = query.shape
-    scores = (num_heads, seq_len_q, key.shape[-2])
-    visible = torch.rand(scores, generator=generator) > 0.35
-    numbers = torch.randn(scores, generator=generator, dtype=torch.float64)
-    made = {
-        "bool": visible,
-        "float": numbers.masked_fill(~visible, -torch.inf),
-        "keys": torch.rand((*batch, 1, 1, scores[-1]), generator=generator) > 0.5,
-        "slopes": torch.rand(num_heads, generator=generator, dtype=torch.float64),
-    }
-    call = {k: made.get(v, v) if isinstance(v, str) else v for k, v in OPTIONS[name].items()}
-    if num_heads != key.shape[-3]:
-        call["enable_gqa"] = True
-    return call
 
 
 def on(rung, **tile):
@@ -89,11 +39,6 @@ def on(rung, **tile):
         return (out, lse) if return_lse else out
 
     return attention
-
-
-def as_numpy(call):
-    """Return the same options for a NumPy rung."""
-    return {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in call.items()}
 
 
 def assert_like_oracle(result, expected, atol=1e-11):

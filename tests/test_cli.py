@@ -47,8 +47,14 @@ def test_a_wrong_word_is_refused(capsys):
 
 @pytest.mark.parametrize(
     "words",
-    ["recompute", "triton", "json:dumps --library torch", "decode --as decode"]
-    + ["json:dumps --as decode --library torch", "KVCache --as cache"],
+    [
+        "recompute",
+        "triton",
+        "json:dumps --library torch",
+        "decode --as decode",
+        "json:dumps --as decode --library torch",
+        "KVCache --as cache",
+    ],
 )
 def test_conformance_without_torch_says_so_in_one_line(words):
     done = without_torch("conformance", *words.split())

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tile_subjects
 import torch
 
 from attncourse import attention, conformance
 from attncourse.conformance import _table
+from attncourse.conformance._run import report_on
 from attncourse.rungs import FEATURES, LADDER, by_name
 
 pytestmark = pytest.mark.ladder
@@ -53,6 +55,13 @@ def test_rung_passes(rung, case):
     details = f"{outcome.what}: wanted {outcome.wanted}, came {outcome.came}"
     known = outcome.flaw and case.name in conformance.flaws_of(rung.name)
     assert outcome.status == "passed" or known, f"{case.says}; {details}; {outcome.size_of_error()}"
+
+
+@pytest.mark.parametrize("theme", tile_subjects.THEMES)
+@pytest.mark.parametrize("name", tile_subjects.SUBJECTS)
+def test_a_rung_that_is_cut_small_passes(name, theme):
+    report = report_on(tile_subjects.SUBJECTS[name], CASES, "full", f"{theme}/").check()
+    assert report.passed
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from attncourse.conformance._check import Mismatch, close
 from attncourse.conformance._oracle import Problem
 from attncourse.conformance._plain import plain
 from attncourse.conformance._subject import Subject, to_numpy
-from attncourse.conformance._tolerance import SPARE, largest, peak_score
+from attncourse.conformance._tolerance import EPS, SPARE, largest, peak_score
 
 NAMES = ("query", "key", "value")
 
@@ -126,3 +126,35 @@ def output_gradient(inputs: Problem) -> np.ndarray:
     """Draw a gradient of the output, different everywhere."""
     shape = (*inputs.query.shape[:-1], inputs.value.shape[-1])
     return np.random.default_rng(17).standard_normal(shape)
+
+
+def hold_lse_gradients(subject: Subject, inputs: Problem, **options: Any) -> None:
+    """Compare gradients of a log-sum-exp, alone and beside the output's, with plain PyTorch's.
+
+    A function may cut its log-sum-exp off from the gradients; a wrong one raises `Mismatch`.
+    """
+    import torch
+
+    dtype, upstream = subject.dtype("float64"), output_gradient(inputs)
+    for share in (0.0, 1.0):
+        natives = leaves(subject, inputs, dtype)
+        arrays = {n: subject.native(a, dtype) for n, a in options.items() if hasattr(a, "shape")}
+        answer = subject.call_native({**natives, **arrays}, {**options, "return_lse": True})
+        if not answer.native_lse.requires_grad:
+            return
+        _lse_loss(answer.native_out, answer.native_lse, subject.native(share * upstream, dtype))
+        right = [torch.tensor(array).requires_grad_() for array in inputs]
+        _lse_loss(*plain(right, options), torch.tensor(share * upstream))
+        for name, tensor in zip(NAMES, right, strict=True):
+            wanted, came = (_collected(leaf) for leaf in (tensor, natives[name]))
+            close(f"gradient of {name}", came, wanted, 1e4 * EPS[dtype])
+
+
+def _lse_loss(out: Any, lse: Any, upstream: Any) -> None:
+    """Send gradients back from the output and from every log-sum-exp that is a number."""
+    ((out * upstream).sum() + (lse[lse.isfinite()] ** 2).sum()).backward()
+
+
+def _collected(leaf: Any) -> np.ndarray:
+    """Return a leaf's gradient; zeros where none came, as for values that no lse depends on."""
+    return np.zeros(leaf.shape) if leaf.grad is None else to_numpy(leaf.grad)

@@ -9,6 +9,7 @@ from attncourse.conformance._backward import (
     grad_of,
     gradients,
     hold_gradients,
+    hold_lse_gradients,
     leaves,
     output_gradient,
     plain_gradients,
@@ -17,8 +18,7 @@ from attncourse.conformance._case import Theme
 from attncourse.conformance._check import close, same_bits
 from attncourse.conformance._modes import bool_mask
 from attncourse.conformance._oracle import Problem, Size, problem
-from attncourse.conformance._plain import plain
-from attncourse.conformance._subject import Subject, to_numpy
+from attncourse.conformance._subject import Subject
 from attncourse.conformance._tolerance import EPS
 
 THEME = Theme("backward")
@@ -44,6 +44,19 @@ def _empty_rows(subject: Subject) -> None:
         unseen = grads[name][..., 3, :]
         same_bits(f"gradient of the {name} that nobody sees", unseen, np.zeros_like(unseen))
     hold_gradients(subject, inputs, attn_mask=mask)
+
+
+@THEME.case(
+    "empty-rows-everywhere",
+    "rows that see nothing, every third of 20, leave the other rows' gradients as they are",
+    needs=GRAD | {"bool_mask"},
+    level="full",
+    scores=400,
+)
+def _empty_everywhere(subject: Subject) -> None:
+    mask = np.ones((20, 20), bool)
+    mask[1::3] = False
+    hold_gradients(subject, problem(subject, Size(20, 20, 4, 3)), attn_mask=mask)
 
 
 @THEME.case(
@@ -248,25 +261,7 @@ def _dropout_scaled(subject: Subject) -> None:
     level="full",
 )
 def _lse(subject: Subject) -> None:
-    import torch
-
-    inputs = problem(subject, Size(5, 7, 4, 3))
-    dtype, upstream = subject.dtype("float64"), output_gradient(inputs)
-    for share in (0.0, 1.0):
-        natives = leaves(subject, inputs, dtype)
-        answer = subject.call_native(natives, {"return_lse": True})
-        if not answer.native_lse.requires_grad:
-            return
-        pushed = (answer.native_out * subject.native(share * upstream, dtype)).sum()
-        (pushed + (answer.native_lse**2).sum()).backward()
-        right = [torch.tensor(array).requires_grad_() for array in inputs]
-        out, lse = plain(right, {})
-        ((out * torch.tensor(share * upstream)).sum() + (lse**2).sum()).backward()
-        for name, tensor in zip(NAMES, right, strict=True):
-            wanted = np.zeros(tensor.shape) if tensor.grad is None else to_numpy(tensor.grad)
-            grad = natives[name].grad
-            came = np.zeros(tensor.shape) if grad is None else to_numpy(grad)
-            close(f"gradient of {name}", came, wanted, 1e4 * EPS[dtype])
+    hold_lse_gradients(subject, problem(subject, Size(5, 7, 4, 3)))
 
 
 @THEME.case(

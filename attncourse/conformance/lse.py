@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from attncourse.conformance._backward import hold_lse_gradients
 from attncourse.conformance._case import Theme
 from attncourse.conformance._check import close
 from attncourse.conformance._fractions import COUNTS, VALUES, keys_for, queries_for, room
 from attncourse.conformance._modes import MODES
-from attncourse.conformance._oracle import Size, hold_to_oracle, problem
+from attncourse.conformance._oracle import Problem, Size, hold_to_oracle, problem
 from attncourse.conformance._subject import Subject
 
 THEME = Theme("lse")
@@ -86,8 +87,7 @@ def _fill() -> None:
             continue
 
         def check(subject: Subject, mode: str = mode) -> None:
-            heads = {"H": 4, "Hkv": 2} if "gqa" in MODES[mode].needs else {}
-            inputs = problem(subject, Size(9, 13, 4, 3, **heads))
+            inputs = _problem(subject, mode)
             options = {**MODES[mode].options(inputs), "return_lse": True}
             hold_to_oracle(subject, inputs, compare=("lse",), **options)
 
@@ -101,4 +101,36 @@ def _fill() -> None:
         )
 
 
+def _fill_backward() -> None:
+    """Add the ways of calling whose steps stand between the log-sum-exp and the inputs."""
+    for mode in (
+        "bool-mask",
+        "bottom-right",
+        "softcap",
+        "alibi",
+        "grouped",
+        "dropout",
+        "everything",
+    ):
+
+        def check(subject: Subject, mode: str = mode) -> None:
+            inputs = _problem(subject, mode)
+            hold_lse_gradients(subject, inputs, **MODES[mode].options(inputs))
+
+        THEME.add(
+            f"backward-{mode}",
+            f"a log-sum-exp that requires gradients gives right ones, {mode}",
+            check,
+            needs=MODES[mode].needs | {"lse", "grad", "torch"},
+            level="full",
+            scores=8 * 9 * 13,
+        )
+
+
+def _problem(subject: Subject, mode: str) -> Problem:
+    heads = {"H": 4, "Hkv": 2} if "gqa" in MODES[mode].needs else {}
+    return problem(subject, Size(9, 13, 4, 3, **heads))
+
+
 _fill()
+_fill_backward()

@@ -35,7 +35,7 @@ class Change:
     module : str
         Such as "attncourse.call".
     rung : str
-        The rung of the ladder that is run.
+        The rung of the ladder that is run, or a name of `tile_subjects.SUBJECTS`.
     caught_by : str
         The case that must fail.
     find, become : str
@@ -96,10 +96,14 @@ def failing(change: Change | None, rung: str, only: Iterable[str], level: str) -
         sys.meta_path.insert(0, Patched(change))
     import warnings
 
+    from tile_subjects import SUBJECTS
+
     from attncourse import conformance
+    from attncourse.conformance._run import report_on
 
     warnings.simplefilter("ignore")
-    report = conformance.run(rung, level, only=list(only) or "")
+    subject = SUBJECTS.get(rung) or conformance.subject_of(rung)
+    report = report_on(subject, conformance.all_cases(), level, list(only) or "")
     if not (report.passed or report.failed):
         raise ValueError(f"no case of {rung} was run: {list(only)}")
     return [outcome.case.name for outcome in report.failed]
@@ -143,5 +147,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(ROOT), str(HERE.parent)]
     main()

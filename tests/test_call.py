@@ -142,6 +142,16 @@ def test_a_call_needs_what_it_asks_for(feature):
     assert needs == {feature} | implied.get(feature, set()) | ({"batch"} if lead else set())
 
 
+@pytest.mark.parametrize("asking", ["query", "key", "value", "attn_mask", "alibi_slopes"])
+def test_any_input_can_ask_for_gradients_but_not_under_no_grad(asking):
+    inputs = dict.fromkeys(("query", "key", "value"), torch.ones(1, 3, 3))
+    inputs |= {"attn_mask": torch.ones(3, 3), "alibi_slopes": torch.ones(1)}
+    inputs[asking] = inputs[asking].clone().requires_grad_()
+    assert "grad" in Call.of(**inputs).needs
+    with torch.no_grad():
+        assert "grad" not in Call.of(**inputs).needs
+
+
 def test_what_changes_nothing_is_not_needed():
     query = np.ones((2, 3, 4))
     idle = {"enable_gqa": True, "causal_align": "bottom_right", "dropout_seed": 3}

@@ -44,6 +44,7 @@ def test_documents_and_blocks_see_only_themselves():
     ]
     assert masks.document(np.zeros((4, 5), dtype=int)).shape == (4, 5, 5)
     np.testing.assert_array_equal(masks.block(5, size=2), masks.document([0, 0, 1, 1, 2]))
+    assert masks.block(2, 3, size=2).tolist() == [[True, True, False]] * 2
 
 
 def test_masks_combine_with_and():
@@ -60,6 +61,8 @@ def test_bad_arguments_are_named():
         masks.block(3, size=-1)
     with pytest.raises(ValueError, match=r"0 … 3, got \[4\]"):
         masks.padding([4], 3)
+    with pytest.raises(ValueError, match=r"0 … 3, got \[2, -1\]"):
+        masks.padding([2, -1], 3)
     with pytest.raises(ValueError, match=r"one number a sequence, got shape \(1, 2\)"):
         masks.padding([[1, 2]], 3)
     with pytest.raises(TypeError, match="seq_len_kv must be an integer, got float"):

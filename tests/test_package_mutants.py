@@ -37,13 +37,17 @@ def test_the_change_is_caught_by_the_case_it_names(change, found):
     assert change.caught_by in failed  # and perhaps in cases whose name goes on
 
 
-@pytest.mark.parametrize("rung", sorted({change.rung for change in CHANGES}))
+RUNGS = sorted({change.rung for change in CHANGES})  # one of them is "", for tests
+
+
+@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung or "tests")
 def test_the_unchanged_package_passes_the_same_cases(rung, found):
     assert found[f"nothing, {rung}"] == []
 
 
 def test_there_are_enough_changes_and_no_two_alike():
     assert len({(change.module, change.find, change.become) for change in CHANGES}) == len(CHANGES)
+    assert len({change.name for change in CHANGES}) == len(CHANGES)
     assert len(CHANGES) >= 40
     modules = Counter(change.module.split(".")[1] for change in CHANGES)
     assert set(modules) == {"call", "masks", "softmax", "rungs"}
@@ -56,19 +60,24 @@ def test_a_change_of_nothing_or_of_a_text_that_is_not_there_is_refused():
             change.source()
 
 
-def test_a_change_that_no_case_notices_is_told():
+@pytest.mark.parametrize(
+    ("rung", "only"),
+    [("matmul", "exact/causal"), ("", "test_masks.py::test_masks_combine_with_and")],
+    ids=["case", "test"],
+)
+def test_a_change_that_nothing_notices_is_told(rung, only):
     only_words = package.Change(
         "only words",
         "attncourse.masks",
-        "matmul",
-        "exact/causal",
+        rung,
+        only,
         "Pin query 0 to key 0",
         "Pin the first query to the first key",
     )
     code = (
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "import torch; from mutants import package\n"
-        f"print(package.in_a_fork(package.{only_words!r}, 'matmul', ['exact/causal'], 'full'))"
+        f"print(package.in_a_fork(package.{only_words!r}, {rung!r}, [{only!r}], 'full'))"
     )
     roots = [str(package.HERE.parent), str(package.ROOT)]
     done = subprocess.run(

@@ -32,6 +32,8 @@ def test_every_axis_is_normalised_alone(axis):
         np.testing.assert_allclose(way(scores, axis=axis).sum(axis), 1.0, rtol=1e-14)
     moved = softmax.stable(np.moveaxis(scores, axis, -1))
     np.testing.assert_array_equal(softmax.stable(scores, axis=axis), np.moveaxis(moved, -1, axis))
+    lse = softmax.logsumexp(scores, axis=axis)
+    np.testing.assert_allclose(lse, np.log(np.exp(scores).sum(axis)), rtol=1e-14)
 
 
 @pytest.mark.parametrize("way", [softmax.stable, softmax.online], ids=["stable", "online"])
@@ -111,6 +113,8 @@ def test_merge_names_the_shapes_that_disagree():
     out, lse = np.zeros((3, 2)), np.zeros(3)
     with pytest.raises(ValueError, match=r"out1 has \(3, 2\).*out2 has \(4, 2\)"):
         softmax.merge(out, lse, np.zeros((4, 2)), np.zeros(4))
+    with pytest.raises(ValueError, match=r"lse1 \(3,\), .* lse2 \(1,\)"):
+        softmax.merge(out, lse, out, np.zeros(1))
     with pytest.raises(ValueError, match=r"out has \(3, 2\), lse has \(2,\)"):
         softmax.merge(out, np.zeros(2), out, np.zeros(2))
 

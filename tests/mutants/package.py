@@ -4,11 +4,13 @@ The one idea: a change of `attncourse.call`, `masks`, `softmax` or a rung reache
 through imports, so each change gets a process of its own. It is a fork of a process that has
 PyTorch and not yet attncourse, so that it costs a fraction of a second. `package.toml` lists the
 changes, as the other lists do, with the module that is changed, the rung that is run, and the case
-of the suite that must fail.
+of the suite that must fail. `package_parts.toml` goes on with what a plain call does not reach:
+there a test of that part may stand in the case's place.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+LISTS = ("package.toml", "package_parts.toml")
 ROOT = HERE.parents[1]
 
 
@@ -37,7 +40,7 @@ class Change:
     rung : str
         The rung of the ladder that is run, or a name of `tile_subjects.SUBJECTS`.
     caught_by : str
-        The case that must fail.
+        The case that must fail; where no rung is named, a test: "test_file.py::test_name".
     find, become : str
         The text, which stands in the module exactly once, and the new one.
     """
@@ -65,9 +68,10 @@ class Change:
 
 
 def changes() -> list[Change]:
-    """Return the list of ``package.toml``."""
-    with (HERE / "package.toml").open("rb") as file:
-        return [Change(**entry) for entry in tomllib.load(file)["change"]]
+    """Return both lists."""
+    texts = [(HERE / name).read_text("utf-8") for name in LISTS]
+    entries = [entry for text in texts for entry in tomllib.loads(text)["change"]]
+    return [Change(**{"rung": "", **entry}) for entry in entries]
 
 
 class Patched(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
@@ -94,6 +98,8 @@ def failing(change: Change | None, rung: str, only: Iterable[str], level: str) -
     """Run cases against a rung in this process, once: attncourse is imported here."""
     if change is not None:
         sys.meta_path.insert(0, Patched(change))
+    if not rung:
+        return failing_tests(only)
     import warnings
 
     from tile_subjects import SUBJECTS
@@ -107,6 +113,30 @@ def failing(change: Change | None, rung: str, only: Iterable[str], level: str) -
     if not (report.passed or report.failed):
         raise ValueError(f"no case of {rung} was run: {list(only)}")
     return [outcome.case.name for outcome in report.failed]
+
+
+def failing_tests(names: Iterable[str]) -> list[str]:
+    """Run tests until one fails; return those that failed, by the names they were asked by."""
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    import pytest
+
+    failed = []
+
+    class Noted:
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                failed.append(report.nodeid.rpartition("tests/")[2])
+
+    wanted = sorted(set(names))
+    paths = [str(HERE.parent / name) for name in wanted]
+    # Nothing that a plain assertion does not need: each process runs for one test.
+    options = ["-x", "--assert=plain", "--noconftest", "-c", os.devnull, "--rootdir", str(ROOT)]
+    options += ["-p", "no:cacheprovider", "-W", "ignore"]
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        status = pytest.main([*options, *paths], plugins=[Noted()])
+    if status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise ValueError(f"no test was run: {wanted}")
+    return [name for name in wanted if any(f"{at}[".startswith(f"{name}[") for at in failed)]
 
 
 def in_a_fork(change: Change | None, rung: str, only: Iterable[str], level: str) -> Any:
@@ -130,13 +160,14 @@ def in_a_fork(change: Change | None, rung: str, only: Iterable[str], level: str)
 
 def main() -> None:
     """Print what became of every change, as JSON; ``--all`` runs every case and says which fail."""
+    import pytest  # noqa: F401  (once, and not in each fork)
     import torch
 
     torch.set_num_threads(1)
     assert not any(name.startswith("attncourse") for name in sys.modules)
     found = {}
     for change in changes():
-        only = [] if "--all" in sys.argv else [change.caught_by]
+        only = [] if "--all" in sys.argv and change.rung else [change.caught_by]
         found[change.name] = in_a_fork(change, change.rung, only, "full")
         if "--all" in sys.argv:
             print(f"{change.name}: {found[change.name]}", file=sys.stderr, flush=True)

@@ -25,6 +25,7 @@ from typing import Any
 HERE = Path(__file__).parent
 LISTS = ("package.toml", "package_parts.toml")
 ROOT = HERE.parents[1]
+CRASHED = " (crash)"  # behind the name of a case whose call raised
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Change:
         The case that must fail; where no rung is named, a test: "test_file.py::test_name".
     find, become : str
         The text, which stands in the module exactly once, and the new one.
+    crash : bool
+        Whether the call ends in an error instead of a wrong answer.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Change:
     caught_by: str
     find: str
     become: str
+    crash: bool = False
 
     def source(self) -> str:
         """Return the module's changed source.
@@ -112,7 +116,7 @@ def failing(change: Change | None, rung: str, only: Iterable[str], level: str) -
     report = report_on(subject, conformance.all_cases(), level, list(only) or "")
     if not (report.passed or report.failed):
         raise ValueError(f"no case of {rung} was run: {list(only)}")
-    return [outcome.case.name for outcome in report.failed]
+    return [o.case.name + CRASHED * (o.what == "call") for o in report.failed]
 
 
 def failing_tests(names: Iterable[str]) -> list[str]:

@@ -85,7 +85,8 @@ class BiLSTMWithAttention(nn.Module):
         read = {"word": words, "polarity": polarity, "position": position}
         x = sum(embed(read[name]) for name, embed in self.channels.items())  # (B, L, d_model)
         if self.use_attention:
-            query, key, value = self.to_qkv(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, L, d_model)
+            qkv = self.to_qkv(x).unsqueeze(1)  # (B, 1, L, 3 * d_model)
+            query, key, value = qkv.chunk(3, dim=-1)
             attend = (words != 0)[:, None, None, :]  # (B, 1, 1, L)
             x = x + attention(query, key, value, attn_mask=attend).squeeze(1)
         # Packed, so that the backward direction starts at the last word and not in the padding.

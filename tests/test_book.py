@@ -56,6 +56,18 @@ def test_every_internal_link_and_anchor_exists(name):
     assert not broken
 
 
+def test_every_file_that_a_style_sheet_names_exists():
+    named = [
+        (sheet.relative_to(HTML).as_posix(), address)
+        for sheet in HTML.rglob("*.css")
+        for address in re.findall(r"url\([\"']?([^\"')]+)", sheet.read_text(encoding="utf8"))
+        if not address.startswith(("data:", "#", "http"))
+    ]
+    missing = [each for each in named if not (HTML / each[0]).parent.joinpath(each[1]).is_file()]
+    assert named
+    assert not missing
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_loaded_from_elsewhere(name):
     page = read_page(name)

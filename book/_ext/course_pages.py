@@ -21,6 +21,8 @@ UNUSED_FILES = (
     "images/logo_*",
 )
 KEPT_PAGES = ("index", "genindex", "search", "404")
+# The icons are drawn by the course's own style sheet; a face that stays is asked for now and then.
+ICON_FACE = re.compile(r"@font-face\s*\{[^}]*vendor/fontawesome[^}]*\}")
 ICON = '<span class="run-icon run-{0}" aria-hidden="true"></span>'
 FIGURE = re.compile(r'<img [^>]*src="[^"]*_images/[^>]*>')
 WIDGET = re.compile(r'(?s)<script type="application/vnd\.jupyter\.widget-view\+json">.*?</script>')
@@ -144,6 +146,10 @@ def on_finish(app, exception):
     for pattern in UNUSED_FILES:
         for path in static.glob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for sheet in static.glob("styles/*.css"):
+        text = sheet.read_text(encoding="utf8")
+        if (lean := ICON_FACE.sub("", text)) != text:
+            sheet.write_text(lean, encoding="utf8")
     write_404(app)
     record = {"execution_key": app.config.course_execution_key}
     Path(app.outdir, ".buildkey.json").write_text(json.dumps(record), encoding="utf8")

@@ -13,7 +13,7 @@ from mutants.different import DIFFERENT
 from attncourse import conformance, reference
 from attncourse.conformance import _tolerance
 from attncourse.conformance._modes import MODES
-from attncourse.conformance._oracle import Size, problem
+from attncourse.conformance._oracle import Size, expected, problem
 from attncourse.conformance._plain import plain
 from attncourse.rungs import FEATURES
 
@@ -48,6 +48,29 @@ def test_every_mutant_is_caught_by_the_case_it_names(mutant):
     outcome = conformance.run_case(case, subject)
     assert outcome.status == "failed"
     assert outcome.what != "call", f"caught by a crash, not by a wrong answer: {outcome.came}"
+
+
+def test_the_oracle_is_asked_each_question_once(monkeypatch):
+    asked = []
+    real = reference.attention
+
+    def oracle(*arrays, **options):
+        asked.append(options)
+        return real(*arrays, **options)
+
+    monkeypatch.setattr("attncourse.conformance._oracle.reference.attention", oracle)
+    inputs = problem(conformance.subject_of("matmul"), Size(3, 4), seed=77001)
+    mask = np.ones((3, 4), bool)
+    for options in ({}, {"attn_mask": mask}, {"is_causal": True}, {}, {"attn_mask": mask.copy()}):
+        out, lse = expected(inputs, {"return_lse": True, **options})
+        wanted = real(*inputs, return_lse=True, **options)
+        np.testing.assert_array_equal(out, wanted[0])
+        np.testing.assert_array_equal(lse, wanted[1])
+    assert len(asked) == 3
+    mask[0, 0] = False
+    assert not np.array_equal(expected(inputs, {"return_lse": True, "attn_mask": mask})[0], out)
+    with pytest.raises(ValueError, match="read-only"):
+        out += 1
 
 
 def test_there_are_enough_mutants_and_no_two_alike():

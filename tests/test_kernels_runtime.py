@@ -50,6 +50,20 @@ def test_without_triton_the_error_says_what_to_do(monkeypatch, platform, said):
         runtime._check_installed()
 
 
+@pytest.mark.skipif(not runtime.INTERPRETED, reason="kernels run natively here")
+def test_the_interpreter_prepares_once_a_launch_and_leaves_the_language_as_it_was(monkeypatch):
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    patch, patched = interpreter._patch_builtin, []
+    monkeypatch.setattr(
+        interpreter, "_patch_builtin", lambda *what: (patched.append(what), patch(*what))
+    )
+    query = torch.randn(2, 3, 5, 4)
+    load = runtime.tl.load
+    attention(query, query, query, rung="triton_forward")
+    assert 0 < len(patched) < 20, "six programs, each with many calls inside"
+    assert runtime.tl.load is load
+
+
 def test_native_kernels_refuse_tensors_on_the_cpu(monkeypatch):
     monkeypatch.setattr(runtime, "INTERPRETED", False)
     query = torch.randn(1, 1, 3, 2)

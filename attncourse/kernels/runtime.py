@@ -69,9 +69,42 @@ def _import_triton(interpreted: bool) -> tuple[Any, Any]:
     return triton, tl
 
 
+def _prepare_once_a_launch() -> None:
+    """Spare the interpreter work that takes two fifths of a small launch.
+
+    Triton 3's interpreter replaces every function of `triton.language` when a kernel is launched,
+    and again at each call of another jitted function inside it. Once a launch is enough.
+    """
+    interpreter = importlib.import_module("triton.runtime.interpreter")
+    if not (hasattr(interpreter, "_patch_lang") and hasattr(interpreter, "GridExecutor")):
+        return
+    prepare, launch = interpreter._patch_lang, interpreter.GridExecutor.__call__
+    ready: list[set[int]] = []
+
+    def prepare_once(function: Any) -> Any:
+        named = {id(each) for each in function.__globals__.values()}
+        languages = named & {id(tl), id(tl.core)}
+        if languages not in ready:
+            ready.append(languages)
+            return prepare(function)
+        return None
+
+    def launch_afresh(self: Any, *args: Any, **options: Any) -> Any:
+        ready.clear()
+        try:
+            return launch(self, *args, **options)
+        finally:
+            ready.clear()
+
+    interpreter._patch_lang = prepare_once
+    interpreter.GridExecutor.__call__ = launch_afresh
+
+
 _check_installed()
 INTERPRETED = _wants_interpreter()
 triton, tl = _import_triton(INTERPRETED)
+if INTERPRETED:
+    _prepare_once_a_launch()
 
 
 def check_device(tensor: Any) -> None:

@@ -81,17 +81,19 @@ class BiLSTMWithAttention(nn.Module):
         -------
         Tensor, shape (B, 2)
         """
-        position = torch.arange(words.shape[1], device=words.device).expand_as(words)
+        position = torch.arange(words.shape[1], device=words.device)
+        position = position.expand_as(words)
         read = {"word": words, "polarity": polarity, "position": position}
-        x = sum(embed(read[name]) for name, embed in self.channels.items())  # (B, L, d_model)
+        # (B, L, d_model), the sum of the channels
+        x = sum(embed(read[name]) for name, embed in self.channels.items())
         if self.use_attention:
             qkv = self.to_qkv(x).unsqueeze(1)  # (B, 1, L, 3 * d_model)
             query, key, value = qkv.chunk(3, dim=-1)
             attend = (words != 0)[:, None, None, :]  # (B, 1, 1, L)
             x = x + attention(query, key, value, attn_mask=attend).squeeze(1)
-        # Packed, so that the backward direction starts at the last word and not in the padding.
+        # Packed, so that backwards starts at the last word and not in the padding.
         lengths = (words != 0).sum(dim=1).cpu()  # (B,)
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(x, lengths, True, enforce_sorted=False)
         states, _ = pad_packed_sequence(
             self.lstm(packed)[0], batch_first=True, padding_value=-torch.inf
         )  # (B, longest length, 2 * d_model)

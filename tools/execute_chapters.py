@@ -47,7 +47,7 @@ class Run:
     trouble: dict = field(default_factory=dict)
     reused: bool = field(default=False)
     environment: dict = field(default_factory=dict)
-    cell_seconds: int = CELL_SECONDS
+    cell_seconds: int = field(default_factory=lambda: CELL_SECONDS)
 
 
 class Client(NotebookClient):
@@ -131,7 +131,7 @@ def record_failure(run, client, error):
     """Keep what went wrong, and the outputs of the cells before it."""
     index = getattr(client, "at", 0)
     cell = run.notebook.cells[index]
-    run.trouble = describe(cell, index, error, getattr(client, "values", {}), CELL_SECONDS)
+    run.trouble = describe(cell, index, error, getattr(client, "values", {}), run.cell_seconds)
     for later in run.notebook.cells[index:]:
         if later.cell_type == "code":
             shown = later.outputs if later is cell else []

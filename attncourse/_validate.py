@@ -100,8 +100,11 @@ def _name_of(dtype: Any) -> str:
 def shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
     """Check that query (..., L, E), key (..., S, E) and value (..., S, Ev) fit together."""
     q, k, v = query.shape, key.shape, value.shape
-    if len(q) == len(k) == len(v) > 1 and q[:-2] == k[:-2] == v[:-2]:
-        if q[-1] == k[-1] != 0 and k[-2] == v[-2]:  # the common case, without a detour
+    if len(q) == len(k) == len(v) > 1 and q[-1] == k[-1] != 0 and k[-2] == v[-2]:
+        for axis in range(len(q) - 2):  # to cut a torch.Size takes longer
+            if not q[axis] == k[axis] == v[axis]:
+                break
+        else:  # the common case, without a detour
             return
     named = {"query": query, "key": key, "value": value}
     shape = {name: tuple(array.shape) for name, array in named.items()}

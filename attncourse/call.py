@@ -92,21 +92,23 @@ class Call:
         _validate.options(
             dropout_p, is_causal, scale, causal_align, window_size, softcap, dropout_seed
         )
-        seq_len_q, seq_len_kv = query.shape[-2], key.shape[-2]
+        shape, seq_len_kv = query.shape, key.shape[-2]
+        seq_len_q = shape[-2]
         if attn_mask is not None:
             attn_mask = _convert.alike(attn_mask, query)
-            _validate.mask(attn_mask, (*query.shape[:-1], seq_len_kv))
+            _validate.mask(attn_mask, (*shape[:-1], seq_len_kv))
         if alibi_slopes is not None:
             alibi_slopes = checked_slopes(alibi_slopes, query)
         if window_size is not None:  # none need be longer than the sequences
             window_size = min(int(window_size), max(seq_len_q + seq_len_kv, 1))
         # A branch, because torch.compile knows no other way from symbols to True or False.
-        is_grouped = True if query.ndim > 2 and query.shape[-3] != key.shape[-3] else False
+        has_batch = len(shape) > 2
+        is_grouped = True if has_batch and shape[-3] != key.shape[-3] else False
         pinned = is_causal or alibi_slopes is not None
         return cls(
             (0, seq_len_q),
             (0, seq_len_kv),
-            query.shape[-1] ** -0.5 if scale is None else float(scale),
+            shape[-1] ** -0.5 if scale is None else float(scale),
             attn_mask,
             float(dropout_p),
             bool(is_causal),
@@ -119,7 +121,7 @@ class Call:
             causal_align if pinned else "top_left",
             is_grouped,
             0,
-            query.ndim > 2,
+            has_batch,
             _wants_grad(query, key, value, attn_mask, alibi_slopes),
         )
 

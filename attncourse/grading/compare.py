@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["close", "shaped"]
+__all__ = ["close", "shaped", "unchanged"]
 
 
 def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None:
@@ -73,6 +73,26 @@ def shaped(came: Any, wanted: tuple[int, ...], what: str) -> None:
     found = _array(came, what)
     if found.shape != wanted:
         raise AssertionError(f"{what}: wanted the shape {wanted}, came {found.shape}")
+
+
+def unchanged(came: Any) -> None:
+    """Assert that a call has left its arguments alone.
+
+    Parameters
+    ----------
+    came : object
+        The second part of what `student.changed` gave.
+
+    Raises
+    ------
+    AssertionError
+        Naming the arguments.
+    """
+    if came != []:
+        raise AssertionError(
+            f"your function changes what it is given ({', '.join(map(str, came))}): whoever calls "
+            "it needs those numbers again; work on a copy"
+        )
 
 
 def _array(came: Any, what: str) -> np.ndarray:

@@ -24,7 +24,7 @@ from attncourse.grading.student import Asked
 __all__ = ["Mistake", "nearest", "read_answers", "same"]
 
 MOST_NUMBERS = 50_000
-_BY_NAME = ("call", "new", "grad")  # what names a function of the answer itself
+_BY_NAME = ("call", "new", "grad", "changed")  # what names a function of the answer itself
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,7 @@ def _batch(arguments: argparse.Namespace) -> int:
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import Batch, Options, default_out
     from attncourse.grading.late import when
+    from attncourse.grading.rehearsal import rehearse
     from attncourse.grading.roster import read_roster
 
     if arguments.backend == "user":
@@ -251,6 +252,8 @@ def _batch(arguments: argparse.Namespace) -> int:
             scheduler=arguments.scheduler,
         )
         batch = Batch(options, exercise)
+        if not rehearse(batch):
+            print(f"{exercise.id} has no source.ipynb here: its solution is not graded first")
     except (SandboxError, OSError, ValueError) as error:
         return _fail(error)
     return _run_batch(batch)

@@ -171,7 +171,39 @@ def test_a_sandbox_that_does_not_start_is_our_error(options, monkeypatch):
     assert points(results)["ana"] == (None, "grader_error")
 
 
-def test_the_command_lists_what_it_could_not_grade(options, exercise, capsys):
+BREAKS_LATE = mini.HIDDEN.replace(
+    "    assert_allclose(came, expected", "    came['shape']\n    assert_allclose(came, expected"
+)
+
+
+def test_the_solution_is_graded_first(options, exercise, capsys):
+    """A test that breaks after a call would cost everybody its points without a word."""
+    words = ["grade", "batch", options.submissions, "--exercise", str(exercise)]
+    words += ["--out", options.out, "--jobs", "1"]
+    hidden = exercise / "tests/hidden/test_hidden.py"
+    right = hidden.read_text()
+    hidden.write_text(BREAKS_LATE)
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert "the solution of mini itself does not get full marks" in said
+    assert "test_large_scores" in said
+    assert list((Path(options.out) / "results").iterdir()) == [], "nobody is graded"
+    hidden.write_text(right)
+    assert cli.main(words) == 0
+
+
+def test_the_solution_is_not_graded_twice(options, monkeypatch):
+    from attncourse.grading import rehearsal
+
+    assert rehearsal.rehearse(ready(options))
+    monkeypatch.setattr(rehearsal, "local", lambda *_: pytest.fail("graded again"))
+    assert rehearsal.rehearse(ready(options, resume=True))
+    with pytest.raises(pytest.fail.Exception):
+        rehearsal.rehearse(ready(options, resume=True, seed=3))
+
+
+def test_the_command_lists_what_it_could_not_grade(options, exercise, capsys, monkeypatch):
+    monkeypatch.setattr("attncourse.grading.rehearsal.rehearse", lambda batch: True)
     (exercise / "tests/hidden/test_hidden.py").write_text(BROKEN_TEST)
     words = [
         "grade",

@@ -48,6 +48,8 @@ def test_a_passed_test_carries_what_its_markers_say(tmp_path):
         ("student.f()['x']", "failed", "could not use what came: TypeError"),
         ("1 / 0", "error", "ZeroDivisionError"),
         ("unknown_name", "error", "NameError"),
+        ("student.f(); unknown_name", "error", "NameError"),
+        ("student.f(); import no_such_module", "error", "ModuleNotFoundError"),
         ("assert False, 'by itself'", "failed", "by itself"),
     ],
 )

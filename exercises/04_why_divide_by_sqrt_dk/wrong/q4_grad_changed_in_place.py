@@ -5,8 +5,6 @@ Who calls you may need that array again. Does your code write into it?
 grad - average makes a new array; grad -= average writes into the caller's.
 """
 
-import numpy as np
-
 
 def softmax_backward(weights, grad):
     grad -= (weights * grad).sum(axis=-1, keepdims=True)

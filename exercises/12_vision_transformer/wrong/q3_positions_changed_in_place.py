@@ -5,8 +5,6 @@ Who calls you may need that array again. Does your code write into it?
 tokens + positions makes a new array; positions += tokens writes into the caller's.
 """
 
-import numpy as np
-
 
 def embed(patches, weight, class_token, positions):
     positions[0] += class_token

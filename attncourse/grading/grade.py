@@ -7,7 +7,7 @@ that a person has to look at.
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import platform
 import time
 import traceback
@@ -158,27 +158,36 @@ def _run(job: Job, exercise: Spec, cells: Sequence[Cell]) -> dict[str, Any]:
             place = exercise.path / "tests" / folder
             if place.is_dir():
                 found[folder] = plugin.run(place, transport, seed=settings.seed)
+        if transport.broken:
+            raise RuntimeError(transport.broken)
+        named = _mistakes(exercise, found.get("public", []), transport)
     finally:
         transport.close()
-    if transport.broken:
-        raise RuntimeError(transport.broken)
-    return _result(job, exercise, found, transport)
+    return _result(job, exercise, found, named, transport)
 
 
-def _mistakes(exercise: Spec, public: list[Any]) -> dict[str, str]:
+def _mistakes(exercise: Spec, public: list[Any], transport: SandboxTransport) -> dict[str, str]:
     """Return the names of known mistakes by test: a courtesy, which must never cost a grade."""
     from attncourse.grading.mistakes import nearest
 
-    with contextlib.suppress(Exception):
-        return {test: mistake.name for test, mistake in nearest(exercise, public).items()}
-    return {}
+    kept = copy.deepcopy((transport.accounts, transport.reports))
+    try:
+        found = nearest(exercise, public, transport)
+        return {test: mistake.name for test, mistake in found.items()}
+    except Exception:
+        return {}
+    finally:
+        transport.accounts, transport.reports = kept
 
 
 def _result(
-    job: Job, exercise: Spec, found: dict[str, list[Any]], transport: SandboxTransport
+    job: Job,
+    exercise: Spec,
+    found: dict[str, list[Any]],
+    named: dict[str, str],
+    transport: SandboxTransport,
 ) -> dict[str, Any]:
     """Add up what the tests found."""
-    named = _mistakes(exercise, found.get("public", []))
     rows = [(folder == "hidden", row) for folder, tests in found.items() for row in tests]
     errors = [f"{row.nodeid}: {row.message}" for _, row in rows if row.outcome == "error"]
     if errors:

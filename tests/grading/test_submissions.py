@@ -258,6 +258,11 @@ def test_lateness_costs_what_the_rule_says():
     assert factor(timedelta(days=9), None) == 1
     with pytest.raises(ValueError, match="offset"):
         when("2026-03-01T23:59:00")
+    for text in ("2026-03-01", "2026-03-01T12:00:00"):
+        with pytest.raises(ValueError, match="write ") as error:
+            when(text)
+        advice = str(error.value).split("write ")[1].split(",")[0]
+        assert when(advice).isoformat().startswith("2026-03-01T"), "its own advice is accepted"
 
 
 def test_points_do_not_drift():

@@ -21,7 +21,7 @@ from attncourse.grading.points import exact, shown
 from attncourse.grading.roster import Learner, Pair, join
 from attncourse.grading.settings import Settings
 from attncourse.grading.store import Store, job_key
-from attncourse.grading.submissions import Unreadable, find
+from attncourse.grading.submissions import MAX_BYTES, Unreadable, find
 
 __all__ = ["Batch", "Options", "default_out"]
 
@@ -48,6 +48,8 @@ class Options:
         `local` or `dask`.
     scheduler : str
         Address of a dask cluster; empty: one on this machine.
+    max_bytes : int
+        A larger file is not read.
     """
 
     settings: Settings
@@ -59,6 +61,7 @@ class Options:
     due: datetime | None = None
     executor: str = "local"
     scheduler: str = ""
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass
@@ -126,7 +129,7 @@ class Batch:
         """Yield what has to be run; file at once what has not."""
         for student, pair in self.pairs.items():
             try:
-                data = pair.submission.read() if pair.submission else None
+                data = pair.submission.read(self.options.max_bytes) if pair.submission else None
             except Unreadable as error:
                 self._file(blank(student, self.exercise, "invalid_notebook", str(error)), tell)
                 continue

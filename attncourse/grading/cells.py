@@ -47,6 +47,8 @@ def _parse(data: bytes) -> dict[str, Any]:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidNotebook("the file is not UTF-8 text") from None
+    except MemoryError:
+        raise InvalidNotebook("the file holds more values than there is memory for") from None
     except (ValueError, RecursionError) as error:
         raise InvalidNotebook(f"the file is not JSON: {str(error)[:100]}") from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):

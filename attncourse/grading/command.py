@@ -47,6 +47,9 @@ def add_command(subparsers: Any) -> None:
     batch.add_argument("--executor", choices=("local", "dask"), default="local")
     batch.add_argument("--scheduler", default="", help="address of a dask cluster")
     batch.add_argument("--resume", action="store_true", help="keep results that still hold")
+    batch.add_argument(
+        "--max-mb", type=int, default=64, metavar="N", help="size of a file that is read (64)"
+    )
     batch.add_argument("--due", help="such as 2026-03-01T23:59:00+01:00; late after it")
     batch.set_defaults(run=_batch)
     for parser in (one, batch):
@@ -71,6 +74,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--i-trust-these-submissions", dest="trusted", action="store_true")
     parser.add_argument("--seed-file", help="file with the secret number of the course")
     parser.add_argument("--time-factor", type=_factor, default=1.0, help="for a slow machine")
+    parser.add_argument(
+        "--free-seconds",
+        type=_factor,
+        metavar="S",
+        help="for each cell of no question (default: the exercise's, else 30)",
+    )
 
 
 def _factor(text: str) -> float:
@@ -138,7 +147,7 @@ def _exercise(arguments: argparse.Namespace) -> Spec:
 
 def _settings(arguments: argparse.Namespace, exercise: Spec) -> Settings:
     """Return how submissions are graded: the same for one as for many."""
-    from attncourse.grading.settings import Settings
+    from attncourse.grading.settings import FREE_SECONDS, Settings
 
     return Settings(
         exercise=str(exercise.path),
@@ -146,6 +155,7 @@ def _settings(arguments: argparse.Namespace, exercise: Spec) -> Settings:
         image=arguments.image,
         seed=_seed(arguments.seed_file),
         time_factor=arguments.time_factor,
+        free_seconds=arguments.free_seconds or exercise.free_seconds or FREE_SECONDS,
     )
 
 
@@ -236,6 +246,8 @@ def _batch(arguments: argparse.Namespace) -> int:
     if arguments.backend == "user":
         return _fail("--backend user is for `grade one`: users named nobody can end each other")
     need(*(["distributed"] if arguments.executor == "dask" else []))
+    if arguments.max_mb < 1:
+        return _fail(f"--max-mb must be at least 1, got {arguments.max_mb}")
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:
@@ -250,6 +262,7 @@ def _batch(arguments: argparse.Namespace) -> int:
             due=when(arguments.due) if arguments.due else None,
             executor=arguments.executor,
             scheduler=arguments.scheduler,
+            max_bytes=arguments.max_mb << 20,
         )
         batch = Batch(options, exercise)
         if not rehearse(batch):

@@ -78,6 +78,8 @@ class Spec:
         `penalty_per_day` and `max_days`.
     real_package : bool
         Whether answers may use `attncourse` while they are graded.
+    free_seconds : float or None
+        Time for each cell that belongs to no question; None: the grader's own.
     schema : int
         Version of the format.
     test_cells : frozenset of str
@@ -92,6 +94,7 @@ class Spec:
     minutes: int = 45
     late: dict[str, Any] | None = None
     real_package: bool = False
+    free_seconds: float | None = None
     schema: int = SCHEMA
     test_cells: frozenset[str] = field(default_factory=frozenset)
 
@@ -164,6 +167,7 @@ def load(where: str | os.PathLike[str]) -> Spec:
         minutes=settings.get("minutes", 45),
         late=settings.get("late"),
         real_package=bool(settings.get("sandbox", {}).get("attncourse", False)),
+        free_seconds=settings.get("sandbox", {}).get("free_seconds"),
         test_cells=_test_cells(path / "source.ipynb"),
     )
 
@@ -237,6 +241,9 @@ def _check(settings: dict[str, Any], path: Path) -> None:
         raise ExerciseError(f"{place} unknown settings: {', '.join(sorted(unknown))}")
     if not re.fullmatch(r"\w+", str(settings["id"])):
         raise ExerciseError(f"{place} id must be letters, digits and _, got {settings['id']!r}")
+    free = settings.get("sandbox", {}).get("free_seconds", 1)
+    if not isinstance(free, (int, float)) or not 0 < free <= 86_400:
+        raise ExerciseError(f"{place} free_seconds must be from 0 to 86400, got {free!r}")
     for name, library in settings["callables"].items():
         if library not in ("numpy", "torch"):
             raise ExerciseError(f"{place} {name} must be 'numpy' or 'torch', got {library!r}")

@@ -203,11 +203,22 @@ def _result(
         entry.update(_question(entry, own, named), status=account.status, notes=account.notes)
     result["points"] = shown(_total(entry["points"] for entry in result["questions"]))
     result["status"] = _worst(account.status for account in transport.accounts.values())
+    result["message"] = _missing_modules(transport)
     result["cells"] = [
         {"cell": number, **report, "seconds": round(report["seconds"], 3)}
         for number, report in sorted(transport.reports.items())
     ]
     return result
+
+
+def _missing_modules(transport: SandboxTransport) -> str:
+    """Name the modules that the notebook wants and that are not here; empty if there are none."""
+    return "; ".join(
+        f"cell {number}: {line}"
+        for number, report in sorted(transport.reports.items())
+        for line in report["error"].splitlines()
+        if line.startswith("ModuleNotFoundError")
+    )[:600]
 
 
 def _question(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncourse.grading.accounts import FREE, Account
+from attncourse.grading.accounts import FREE, FREE_CELLS, Account
 from attncourse.grading.backends import SandboxError
 from attncourse.grading.cells import Cell
 from attncourse.grading.inside.wire import StudentError, WireError, encode
@@ -31,7 +31,7 @@ class SandboxTransport:
     budgets : mapping of str to float
         Seconds for each question, answers' cells and calls together.
     free_seconds : float
-        For all cells that belong to no question, together.
+        For each cell that belongs to no question; three times as much for all of them together.
 
     Attributes
     ----------
@@ -51,7 +51,8 @@ class SandboxTransport:
         free_seconds: float = 30.0,
     ) -> None:
         self.accounts = {name: Account(float(seconds)) for name, seconds in budgets.items()}
-        self.accounts[FREE] = Account(float(free_seconds))
+        free = float(free_seconds)
+        self.accounts[FREE] = Account(FREE_CELLS * free, each=free)
         self.reports: dict[int, dict[str, Any]] = {}
         self.broken = ""
         # Running cells again in a fresh worker is free, but not without end: code that is quick at

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 __all__ = ["MAX_BYTES", "Submission", "Unreadable", "find", "tidy"]
 
-MAX_BYTES, MAX_FILES, MAX_DEPTH = 20 << 20, 100_000, 4
+MAX_BYTES, MAX_FILES, MAX_DEPTH = 64 << 20, 100_000, 4
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<file>.+)", re.I)
 _MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?")
 _COPY = re.compile(r" ?\((\d+)\)$")
@@ -114,7 +114,10 @@ def _read_entry(place: str, inner: str, limit: int) -> bytes:
 def _bounded(data: bytes, limit: int) -> bytes:
     """Return the data unless there is too much of it."""
     if len(data) > limit:
-        raise Unreadable(f"the file is larger than {limit >> 20} MB")
+        raise Unreadable(
+            f"the file is larger than {limit >> 20} MB: clear the notebook's outputs and hand it "
+            "in again (an instructor can read larger ones with --max-mb)"
+        )
     return data
 
 

@@ -22,11 +22,12 @@ OPTIONS = {
     "--image": (["other"], {"image": "other"}),
     "--backend": (["none", "--i-trust-these-submissions"], {"backend": "none"}),
     "--private-dir": (["PRIVATE"], "another folder"),
+    "--free-seconds": (["7"], {"free_seconds": 7.0}),
     "--i-trust-these-submissions": None,  # with --backend
     "--exercise": None,  # each run here needs it
     **dict.fromkeys(["--json", "--gradescope"]),
     **dict.fromkeys(["--roster", "--out", "--jobs", "--executor", "--scheduler", "--resume"]),
-    **dict.fromkeys(["--due", "-h", "--help"]),
+    **dict.fromkeys(["--due", "--max-mb", "-h", "--help"]),
 }
 REACH = [name for name, what in OPTIONS.items() if what]
 

@@ -107,7 +107,7 @@ def test_a_zip_bomb_is_not_blown_up(tmp_path):
         for _ in range(300):
             big.write(bytes(1 << 20))
     assert place.stat().st_size < 1 << 20
-    with pytest.raises(Unreadable, match="larger than 20 MB"):
+    with pytest.raises(Unreadable, match="larger than 64 MB: clear the notebook's outputs"):
         find(place)[0].read()
 
 

@@ -99,9 +99,12 @@ class Worker:
 
     def run_cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one cell; its error is an answer, not a failure."""
+        left_out = self.shell.left_out
+        left_out.clear()
         result = self.shell.run_cell(request["source"], silent=True, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        text = "" if error is None else str(failure(error))
+        missing = [f"ModuleNotFoundError: {text}" for text in left_out]
+        text = "\n".join([*missing, *([] if error is None else [str(failure(error))])])
         memory = isinstance(error, MemoryError)
         return {"error": text, "output": self.output.take(), "memory": memory}
 

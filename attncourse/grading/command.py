@@ -114,7 +114,13 @@ def _seed(path: str | None) -> int | None:
 
 def _backend(arguments: argparse.Namespace) -> str:
     """Pick the backend; `auto` takes the first that really starts a worker."""
-    from attncourse.grading.backends import AUTOMATIC, Isolation, SandboxError, choose
+    from attncourse.grading.backends import (
+        AUTOMATIC,
+        HOW_TO_GET,
+        Isolation,
+        SandboxError,
+        choose,
+    )
     from attncourse.grading.sandbox import Sandbox
 
     wanted, reasons, works = arguments.backend, [], []
@@ -123,7 +129,7 @@ def _backend(arguments: argparse.Namespace) -> str:
             choose(name)
             Sandbox(Isolation(name, image=arguments.image), {}).kill()
         except SandboxError as error:
-            reasons.append(str(error))
+            reasons.append(str(error).partition(f" {HOW_TO_GET}")[0])
             continue
         works.append(name)
         break
@@ -298,9 +304,43 @@ def _run_batch(batch: Any) -> int:
         if result["other_files"]:
             others = ", ".join(result["other_files"])
             print(visible(f"{name}: graded is {result['file']}, not graded: {others}"))
+    for text in _joined(batch):
+        print(visible(text))
     for name in map(visible, failed):
         print(f"not graded by our own fault (no points, not 0): {name}")
     return 1 if failed else 0
+
+
+def _joined(batch: Any) -> list[str]:
+    """Say what of the roster and of the submissions has no partner, and whose lateness is a guess.
+
+    Names of those who handed in nothing are not listed: they stand in unmatched.csv.
+    """
+    lines = [
+        f"{kind}: {who}" + (f" ({why})" if why else "")
+        for kind, who, why in batch.unmatched
+        if kind != "nothing matched"
+    ]
+    absent = sum(kind == "nothing matched" for kind, _, _ in batch.unmatched)
+    if absent:
+        sure = "no points, not 0, while others have no owner" if batch.doubtful else "0 points"
+        lines.append(f"nothing was matched for {absent} of the roster ({sure}): see unmatched.csv")
+    marked = [name for name, pair in batch.pairs.items() if _says_late_only(pair.submission)]
+    if marked and batch.exercise.late:
+        lines.append(f"marked late without a time, one day deducted: {', '.join(marked)}")
+    no_time = [
+        name
+        for name, pair in batch.pairs.items()
+        if (one := pair.submission) and one.modified is None and not one.told
+    ]
+    if no_time and batch.options.due:
+        lines.append(f"no time is known, so nothing is deducted: {', '.join(no_time)}")
+    return lines
+
+
+def _says_late_only(one: Any) -> bool:
+    """Tell whether a submission is known to be late, but not by how much."""
+    return bool(one and one.marked_late)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -86,7 +86,8 @@ def _mistakes(results: Sequence[dict[str, Any]]) -> Html:
 
 def _points(results: Sequence[dict[str, Any]]) -> str:
     """Return a sentence about the points."""
-    values = sorted(exact(result["points"]) for result in results if result["points"] is not None)
+    ran = [result for result in results if any(entry["tests"] for entry in result["questions"])]
+    values = sorted(exact(result["points"]) for result in ran if result["points"] is not None)
     if not values:
         return "Nobody has points yet."
     middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2

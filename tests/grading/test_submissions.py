@@ -13,7 +13,7 @@ import pytest
 from attncourse.grading.cells import InvalidNotebook, read_cells
 from attncourse.grading.late import factor, lateness, when
 from attncourse.grading.points import exact, shown
-from attncourse.grading.roster import Learner, RosterError, join, read_roster
+from attncourse.grading.roster import Learner, RosterError, join, read_roster, unmatched
 from attncourse.grading.submissions import Submission, Unreadable, find
 
 
@@ -283,10 +283,98 @@ def test_folders_of_different_names_are_never_merged(tmp_path, names):
     assert len(find(entries)) == 2
 
 
-def test_the_newest_of_two_that_match_one_learner_is_graded(tmp_path):
-    put(tmp_path, "ANA/nb.ipynb", "ana/nb.ipynb")
-    for name, seconds in (("ANA", 9e8), ("ana", 8e8)):
-        os.utime(tmp_path / name / "nb.ipynb", (seconds, seconds))
-    pairs = {pair.student: pair for pair in join(find(tmp_path), [Learner("Ana")])}
-    assert pairs.pop("Ana").submission.inner == "ANA/nb.ipynb"
-    assert [pair.submission.inner for pair in pairs.values()] == ["ana/nb.ipynb"]
+def test_two_that_claim_one_learner_are_refused_and_named(tmp_path):
+    """`GOOD0/nb.ipynb` took the place of `good0/nb.ipynb` because it was newer."""
+    files = ["ANA/nb.ipynb", "ana/nb.ipynb"]
+    put(tmp_path, *files)
+    (pair,) = join(find(tmp_path), [Learner("Ana")])
+    assert "2 submissions claim to be of Ana" in pair.problem
+    assert all(repr(name) in pair.problem for name in files)
+
+
+def test_a_folder_inside_a_submission_impersonates_nobody(tmp_path):
+    put(tmp_path, "eve/Bob Lee_12_assignsubmission_file_/nb.ipynb", "bob/nb.ipynb")
+    roster = [Learner("bob", "Bob Lee", moodle_id="12"), Learner("eve")]
+    pairs = {pair.student: pair for pair in join(find(tmp_path), roster)}
+    assert pairs["bob"].submission.inner == "bob/nb.ipynb"
+    assert pairs["eve"].submission.inner.startswith("eve/")
+    assert not any(pair.problem for pair in pairs.values())
+
+
+def test_a_number_and_a_name_of_two_learners_are_a_conflict():
+    roster = [Learner("s1", "Ana Lima", moodle_id="77"), Learner("s2", "Bob Lee")]
+    pairs = {pair.student: pair for pair in join([submission("Bob Lee", "77")], roster)}
+    assert "number of one learner and the name of another: s1 and s2" in pairs["Bob Lee"].problem
+    assert pairs["s1"].submission is pairs["s2"].submission is None
+    assert [row[:2] for row in unmatched(list(pairs.values()))] == [
+        ("conflict", "Bob Lee"),
+        ("nothing matched", "s1"),
+        ("nothing matched", "s2"),
+    ]
+
+
+def test_flat_moodle_names_are_read(tmp_path):
+    put(tmp_path, "Ana Lee_201_assignsubmission_file_nb.ipynb", "Bo_7_assignsubmission_file.ipynb")
+    found = [(one.student, one.number) for one in find(tmp_path)]
+    assert found == [("Ana Lee", "201"), ("Bo", "7")]
+    pairs = join(find(tmp_path), [Learner("s1", moodle_id="201"), Learner("s2", "Bo")])
+    assert all(pair.submission for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ana/answer.py", "ana.py", "ana_1001_555_nb.html", "Ana_7_assignsubmission_file_/x.txt"],
+)
+def test_what_is_no_notebook_is_handed_in_all_the_same(tmp_path, name):
+    put(tmp_path, name, "bob/nb.ipynb", "README.md", "notes.txt")
+    first, second = find(tmp_path)
+    assert (first.student.lower(), second.student) == ("ana", "bob")
+    with pytest.raises(Unreadable, match=r"no notebook .* was handed in"):
+        first.read()
+
+
+CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Essay (9)
+    Points Possible,,,,,10
+"Lima, Ana",1001,s1,ana@x.org,A,
+"Lee, Bob",1002,,bob@x.org,A,7
+"Student, Test",1003,,f00,A,
+"""
+MOODLE = """Identifier,"Full name","Email address",Status,Grade
+"Participant 201","Ana Lima",ana@x.org,Submitted,
+"Participant 202","Bob Lee",bob@x.org,"No submission",
+"""
+PARTICIPANTS = "First name;Last name;ID number;Email address\nAna;Lima;s1;ana@x.org\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            CANVAS,
+            [
+                Learner("s1", "Lima, Ana", "ana@x.org", "1001"),
+                Learner("bob@x.org", "Lee, Bob", "bob@x.org", "1002"),
+            ],
+        ),
+        (
+            MOODLE,
+            [
+                Learner("ana@x.org", "Ana Lima", "ana@x.org", moodle_id="201"),
+                Learner("bob@x.org", "Bob Lee", "bob@x.org", moodle_id="202"),
+            ],
+        ),
+        (PARTICIPANTS, [Learner("s1", "Ana Lima", "ana@x.org")]),
+        ("id;name\ns1;José\n", [Learner("s1", "José")]),
+        ('id,name\ns1,"Ana\nLima"\n', [Learner("s1", "Ana Lima")]),
+    ],
+    ids=["canvas", "moodle-worksheet", "moodle-participants", "semicolons", "line-in-a-cell"],
+)
+def test_what_the_platforms_export_is_a_roster(tmp_path, text, wanted):
+    (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
+    assert read_roster(tmp_path / "roster.csv") == wanted
+
+
+def test_a_roster_that_is_not_utf8_is_told_what_to_do(tmp_path):
+    (tmp_path / "roster.csv").write_bytes("id,name\ns1,José\n".encode("latin-1"))
+    with pytest.raises(RosterError, match="save it as CSV UTF-8"):
+        read_roster(tmp_path / "roster.csv")

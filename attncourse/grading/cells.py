@@ -6,12 +6,15 @@ process, with nothing but a JSON parser; only the text of its code cells goes in
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Cell", "InvalidNotebook", "read_cells"]
+from attncourse.grading.running import without_magics
+
+__all__ = ["Cell", "InvalidNotebook", "imports_of", "read_cells"]
 
 MAX_CELLS, MAX_SOURCE = 2000, 2 << 20
 
@@ -37,6 +40,20 @@ class Cell:
     number: int
     source: str
     question: str | None = None
+
+
+def imports_of(cells: Sequence[Cell]) -> str:
+    """Return code that does what the cells import outside functions, as far as it can be done."""
+    lines = []
+    for cell in cells:
+        try:
+            body = ast.parse(without_magics(cell.source)).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                lines.append(f"try:\n    {ast.unparse(node)}\nexcept Exception:\n    pass\n")
+    return "".join(dict.fromkeys(lines))
 
 
 def _parse(data: bytes) -> dict[str, Any]:

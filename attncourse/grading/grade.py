@@ -141,8 +141,8 @@ def grade(job: Job) -> dict[str, Any]:
     return result
 
 
-def _run(job: Job, exercise: Spec, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Run all tests against a fresh worker."""
+def _run(job: Job, exercise: Spec, cells: Sequence[Cell], *, again: bool = True) -> dict[str, Any]:
+    """Run all tests against a fresh worker; once more if somebody else has killed one."""
     from attncourse.grading import plugin
 
     settings, isolation = job.settings, job.settings.isolation(exercise)
@@ -163,6 +163,8 @@ def _run(job: Job, exercise: Spec, cells: Sequence[Cell]) -> dict[str, Any]:
         named = _mistakes(exercise, found.get("public", []), transport)
     finally:
         transport.close()
+    if transport.killed and again:
+        return _run(job, exercise, cells, again=False)
     return _result(job, exercise, found, named, transport)
 
 

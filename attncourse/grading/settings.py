@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from attncourse.grading.accounts import FREE_CELLS
 from attncourse.grading.backends import IMAGE, Isolation
 from attncourse.grading.exercise import Spec
+from attncourse.grading.sandbox import WALL
 
 __all__ = ["FREE_SECONDS", "MOST_FACTOR", "Settings"]
 
@@ -76,7 +77,7 @@ class Settings:
 
     def patience(self, exercise: Spec) -> float:
         """Return after how many seconds without a result a job process is taken to hang."""
-        return 3 * self._all(exercise) + 120
+        return 3 * WALL * self._all(exercise) + 120
 
     def isolation(self, exercise: Spec) -> Isolation:
         """Return how a worker is shut in, as the exercise's limits ask for."""

@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+from IPython.core.async_helpers import get_asyncio_loop
+
 from attncourse.grading.inside.calls import Calls, failure
 from attncourse.grading.inside.confine import confine
 from attncourse.grading.inside.shell import make_shell
@@ -111,6 +113,7 @@ class Worker:
 
 def start(order: dict[str, Any]) -> tuple[Worker, bool]:
     """Bind this process and make ready for learner code; tell whether calls are filtered."""
+    get_asyncio_loop()  # for cells with `await`: later no loop can be made, since it takes sockets
     filtered = confine(order["memory_bytes"], order["cpu_seconds"], order["file_bytes"])
     if "torch" in order["arrays"].values():
         import torch

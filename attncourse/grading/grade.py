@@ -19,6 +19,7 @@ from typing import Any
 
 from attncourse.grading.cells import Cell, InvalidNotebook, read_cells
 from attncourse.grading.exercise import ExerciseError, Spec, load
+from attncourse.grading.follow_through import follow
 from attncourse.grading.points import exact, shown
 from attncourse.grading.remote import SandboxTransport
 from attncourse.grading.sandbox import Sandbox
@@ -143,29 +144,52 @@ def grade(job: Job) -> dict[str, Any]:
 
 def _run(job: Job, exercise: Spec, cells: Sequence[Cell], *, again: bool = True) -> dict[str, Any]:
     """Run all tests against a fresh worker; once more if somebody else has killed one."""
-    from attncourse.grading import plugin
-
-    settings, isolation = job.settings, job.settings.isolation(exercise)
-    transport = SandboxTransport(
-        lambda: Sandbox(isolation, exercise.callables),
-        cells,
-        settings.budgets(exercise),
-        settings.free(),
-    )
-    found: dict[str, list[Any]] = {}
+    transport = _transport(job, exercise, cells)
     try:
-        for folder in ("public", "hidden"):
-            place = exercise.path / "tests" / folder
-            if place.is_dir():
-                found[folder] = plugin.run(place, transport, seed=settings.seed)
-        if transport.broken:
-            raise RuntimeError(transport.broken)
+        found = _tests(job, exercise, transport)
         named = _mistakes(exercise, found.get("public", []), transport)
     finally:
         transport.close()
     if transport.killed and again:
         return _run(job, exercise, cells, again=False)
+
+    def once_more(mended: Sequence[Cell], question: str) -> dict[str, list[Any]]:
+        """Run the tests of one question on other cells."""
+        fresh = _transport(job, exercise, mended)
+        try:
+            return _tests(job, exercise, fresh, {question})
+        finally:
+            fresh.close()
+
+    found = follow(exercise, cells, found, once_more)
     return _result(job, exercise, found, named, transport)
+
+
+def _transport(job: Job, exercise: Spec, cells: Sequence[Cell]) -> SandboxTransport:
+    """Return a transport to a fresh worker."""
+    settings, isolation = job.settings, job.settings.isolation(exercise)
+    return SandboxTransport(
+        lambda: Sandbox(isolation, exercise.callables),
+        cells,
+        settings.budgets(exercise),
+        settings.free(),
+    )
+
+
+def _tests(
+    job: Job, exercise: Spec, transport: SandboxTransport, select: set[str] | None = None
+) -> dict[str, list[Any]]:
+    """Run the tests of both folders."""
+    from attncourse.grading import plugin
+
+    found: dict[str, list[Any]] = {}
+    for folder in ("public", "hidden"):
+        place = exercise.path / "tests" / folder
+        if place.is_dir():
+            found[folder] = plugin.run(place, transport, select=select, seed=job.settings.seed)
+    if transport.broken:
+        raise RuntimeError(transport.broken)
+    return found
 
 
 def _mistakes(exercise: Spec, public: list[Any], transport: SandboxTransport) -> dict[str, str]:

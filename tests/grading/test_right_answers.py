@@ -121,3 +121,47 @@ def test_an_exercise_says_how_long_its_free_cells_may_take(exercise):
     file.write_text(file.read_text().replace("90", "-1"))
     with pytest.raises(ValueError, match="free_seconds must be from 0"):
         load(exercise)
+
+
+PRINTS = mini.SOFTMAX.replace(
+    "return weights", "print(weights)\n    return None\n    return weights"
+)
+STEALS = """import inspect
+def attention(query, key, value):
+    raise ValueError(inspect.getsource(softmax))"""
+
+
+@pytest.fixture
+def following(exercise):
+    """Let the small exercise follow through."""
+    file = exercise / "exercise.toml"
+    file.write_text(file.read_text().replace("schema = 1", "schema = 1\nfollow_through = true"))
+    return exercise
+
+
+def test_a_right_answer_after_a_wrong_one_keeps_its_points(following, graded):
+    """One print in place of a return cost two questions that were right."""
+    result = graded(mini.answers(PRINTS))
+    assert [entry["points"] for entry in result["questions"]] == ["0", "3"]
+    page, _ = told(result, following)
+    assert "passed with the solution in place of your earlier answers." in page
+
+
+def test_following_through_gives_nothing_for_wrong_answers(following, graded):
+    result = graded(mini.answers(PRINTS, mini.WRONG_ATTENTION))
+    assert result["points"] == "0"
+    assert graded(mini.answers(last="del softmax"))["points"] != "4.5"
+
+
+def test_what_has_seen_a_solution_says_nothing(following, graded):
+    result = graded(mini.answers(PRINTS, STEALS))
+    stolen = "keepdims=True))\n    return weights"
+    assert stolen in mini.SOFTMAX
+    tests = [test for entry in result["questions"] for test in entry["tests"]]
+    assert any("ValueError" in test["message"] for test in tests), "it tried"
+    assert not any(stolen in test["message"] for test in tests)
+    assert result["points"] == "0"
+
+
+def test_without_the_setting_nothing_follows(graded):
+    assert graded(mini.answers(PRINTS))["points"] == "0"

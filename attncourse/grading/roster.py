@@ -169,6 +169,11 @@ def _shown(one: Submission) -> str:
     return repr(one.inner)
 
 
+def _is_stray(one: Submission) -> bool:
+    """Tell a file that lies about, such as a script beside the notebooks, from a submission."""
+    return not (one.inner.lower().endswith(".ipynb") or one.number or "/" in one.inner)
+
+
 def _strangers(found: Sequence[tuple[Submission, str]], taken: set[str]) -> list[Pair]:
     """Return a row for each submission that belongs to nobody, under a name of its own."""
     pairs = []
@@ -195,7 +200,8 @@ def join(submissions: Sequence[Submission], roster: Sequence[Learner] | None) ->
     -------
     list of Pair
         Sorted by the name under which grades are filed; every learner once, and every submission
-        that is no part of a conflict. A conflict is told in `problem`, with all files.
+        that is no part of a conflict. A conflict is told in `problem`, with all files. What is no
+        notebook, stands in no folder and bears nobody's name is left out.
     """
     learners = list(roster or ())
     index: dict[tuple[str, str], set[int]] = {}
@@ -208,6 +214,8 @@ def join(submissions: Sequence[Submission], roster: Sequence[Learner] | None) ->
         claims = _claims(one, index)
         if len(claims) == 1:
             own.setdefault(next(iter(claims)), []).append(one)
+            continue
+        if not claims and _is_stray(one):
             continue
         who = " and ".join(sorted(learners[place].id for place in claims))
         problem = f"{_shown(one)} has the number of one learner and the name of another: {who}"

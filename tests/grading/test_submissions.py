@@ -333,6 +333,14 @@ def test_what_is_no_notebook_is_handed_in_all_the_same(tmp_path, name):
         first.read()
 
 
+def test_a_script_that_lies_about_is_nobodys(tmp_path):
+    put(tmp_path, "ana.py", "numpy.py", "bob.ipynb")
+    named = {pair.student: pair for pair in join(find(tmp_path), [Learner("ana"), Learner("bob")])}
+    assert set(named) == {"ana", "bob"}
+    assert named["ana"].submission.inner == "ana.py"
+    assert [pair.student for pair in join(find(tmp_path), None)] == ["bob"]
+
+
 CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Essay (9)
     Points Possible,,,,,10
 "Lima, Ana",1001,s1,ana@x.org,A,

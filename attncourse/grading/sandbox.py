@@ -213,6 +213,7 @@ class Sandbox:
             size = frame_size(self._read(FRAME.size, deadline), self.limits)
             self.received += size
             reply = decode(self._read(size, deadline), self.limits)
+            self._look_at_processor()  # what ended between two looks is held to the same limit
             return well_formed(reply, token, request.get("do") == "cell")
         except BaseException:
             self.kill()
@@ -223,13 +224,19 @@ class Sandbox:
         poll = select.poll()
         poll.register(number, event)
         while (left := deadline - time.monotonic()) > 0:
-            limit = self.processor_until
-            if poll.poll(1000 * (left if limit is None else min(left, LOOK_SECONDS))):
+            look = left if self.processor_until is None else min(left, LOOK_SECONDS)
+            if poll.poll(1000 * look):
                 return
-            used = None if limit is None else self.processor_seconds()
-            if limit is not None and used is not None and used > limit:
-                break
+            self._look_at_processor()
         raise TimedOut("the time limit is over")
+
+    def _look_at_processor(self) -> None:
+        """Raise TimedOut where the worker has used more of a processor than it may."""
+        if self.processor_until is None:
+            return
+        used = self.processor_seconds()
+        if used is not None and used > self.processor_until:
+            raise TimedOut("the time limit is over")
 
     def _write(self, data: bytes, deadline: float) -> None:
         """Write all, or run out of time."""

@@ -73,7 +73,7 @@ def test_environment_arguments_and_descriptors_tell_nothing(box):
     opened = (
         "import stat\ndef kind(n):\n    try:\n        mode = os.fstat(n).st_mode\n"
         "        pipe, device = stat.S_ISFIFO(mode), stat.S_ISCHR(mode)\n"
-        "        other = 'socket' if stat.S_ISSOCK(mode) else 'epoll'\\n"
+        "        other = 'socket' if stat.S_ISSOCK(mode) else 'epoll'\n"
         "        return 'pipe' if pipe else 'device' if device else other\n"
         "    except OSError:\n        return None\n"
         "print([k for k in map(kind, range(4096)) if k])"

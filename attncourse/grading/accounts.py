@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from attncourse.grading.inside.wire import StudentError
 
-__all__ = ["FREE", "MOST_BYTES", "Account"]
+__all__ = ["FREE", "FREE_CELLS", "MOST_BYTES", "Account"]
 
 MOST_BYTES = 64 << 20  # tests keep what they are given: so much of it a question may send
+FREE_CELLS = 3  # so many cells of no question may use up all of their time
 FREE = ""  # the account of the cells that belong to no question
 
 
@@ -22,6 +23,8 @@ class Account:
         Budget.
     max_deaths : int
         After so many deaths of its worker the question is given up.
+    each : float or None
+        One cell may use so much; what is left remains for the others. None: all of it.
     """
 
     seconds: float
@@ -31,6 +34,7 @@ class Account:
     received: int = 0
     status: str = "graded"
     notes: list[str] = field(default_factory=list)
+    each: float | None = None
 
     def left(self) -> float:
         """Return the seconds that are left.
@@ -47,12 +51,14 @@ class Account:
             raise StudentError("not run: the results so far are too large together")
         if self.deaths >= self.max_deaths:
             raise StudentError(f"not run: the process ended {self.deaths} times before")
-        return left
+        return left if self.each is None else min(left, self.each)
 
     def book_time_out(self) -> None:
         """Book that the time is over."""
-        self.book_end("timeout", f"time limit of {self.seconds:g} s is over")
-        self.used = self.seconds
+        limit = self.seconds if self.each is None else self.each
+        self.book_end("timeout", f"time limit of {limit:g} s is over")
+        if self.each is None:
+            self.used = self.seconds
 
     def book_memory(self, what: str) -> None:
         """Book that something wanted more memory than there is."""

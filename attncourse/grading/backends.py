@@ -147,8 +147,13 @@ def mounts() -> list[str]:
 
 def masked() -> list[str]:
     """Return folders below a mount that are shown empty: the course's own package has answers."""
-    places = [Path(folder) / "attncourse" for folder in _package_folders()]
-    return [str(place) for place in places if place.is_dir()]
+    folders = [*map(Path, _package_folders())]
+    # The interpreter's own packages are mounted too, whether a worker imports from them or not.
+    for top in ("/usr/lib", str(Path(sys.base_prefix).resolve() / "lib")):
+        folders += [*Path(top).glob("python3*/site-packages")]
+        folders += [*Path(top).glob("python3*/dist-packages")]
+    places = dict.fromkeys(str(folder / "attncourse") for folder in folders)
+    return [place for place in places if os.path.isdir(place)]
 
 
 def _open_to_all(place: Path) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from attncourse.grading.grade import Job, blank, environment
 from attncourse.grading.jobs import Outcome, local
 from attncourse.grading.late import factor, lateness
 from attncourse.grading.points import exact, shown
-from attncourse.grading.roster import Learner, Pair, join
+from attncourse.grading.roster import Learner, Pair, RosterError, join, unmatched
 from attncourse.grading.settings import Settings
 from attncourse.grading.store import Store, job_key
-from attncourse.grading.submissions import Unreadable, find
+from attncourse.grading.submissions import MAX_BYTES, Unreadable, find
 
 __all__ = ["Batch", "Options", "default_out"]
 
@@ -48,6 +48,8 @@ class Options:
         `local` or `dask`.
     scheduler : str
         Address of a dask cluster; empty: one on this machine.
+    max_bytes : int
+        A larger file is not read.
     """
 
     settings: Settings
@@ -59,6 +61,7 @@ class Options:
     due: datetime | None = None
     executor: str = "local"
     scheduler: str = ""
+    max_bytes: int = MAX_BYTES
 
 
 @dataclass
@@ -85,7 +88,17 @@ class Batch:
         found = find(options.submissions)
         secrets = [str(self.exercise.path), options.submissions, options.out]
         refuse_exposure(secrets, options.settings.backend)
-        self.pairs = {pair.student: pair for pair in join(found, options.roster)}
+        pairs = join(found, options.roster)
+        if options.roster is not None and not any(p.learner and p.submission for p in pairs):
+            names = ", ".join(repr(one.student) for one in found[:3])
+            raise RosterError(
+                f"none of the {len(found)} submissions matches a learner of the roster; they are "
+                f"named {names}: do the roster's id, name, canvas_id or moodle_id say the same?"
+            )
+        self.pairs = {pair.student: pair for pair in pairs}
+        self.unmatched = [] if options.roster is None else unmatched(pairs)
+        # Somebody's work is there under a name that we do not know: nobody is missing for sure.
+        self.doubtful = any(kind != "nothing matched" for kind, _, _ in self.unmatched)
         self.store = Store(options.out)
 
     def run(
@@ -125,13 +138,16 @@ class Batch:
     def _jobs(self, tell: Callable[[dict[str, Any]], None]) -> Iterator[Job]:
         """Yield what has to be run; file at once what has not."""
         for student, pair in self.pairs.items():
+            if pair.problem:
+                self._file(blank(student, self.exercise, "grader_error", pair.problem), tell)
+                continue
             try:
-                data = pair.submission.read() if pair.submission else None
+                data = pair.submission.read(self.options.max_bytes) if pair.submission else None
             except Unreadable as error:
                 self._file(blank(student, self.exercise, "invalid_notebook", str(error)), tell)
                 continue
             if data is None:
-                self._file(blank(student, self.exercise, "missing", "nothing was handed in"), tell)
+                self._file(self._missing(student), tell)
                 continue
             job = Job(student, data, self.options.settings)
             old = self.store.done(student, job_key(job)) if self.options.resume else None
@@ -140,6 +156,17 @@ class Batch:
             else:
                 self.kept += 1
                 self._file(old, tell)
+
+    def _missing(self, student: str) -> dict[str, Any]:
+        """Return the result of somebody of whom nothing was found; a 0 only if that is sure."""
+        result = blank(student, self.exercise, "missing", "nothing was handed in")
+        if self.doubtful:
+            result["message"] = (
+                "nothing was matched, and other work has no owner: see unmatched.csv"
+            )
+            for entry in (result, *result["questions"]):
+                entry["points"] = None
+        return result
 
     def _file(self, result: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
         """Add what is known about the submission from outside, and write the result."""
@@ -158,9 +185,11 @@ class Batch:
     def _apply_lateness(self, result: dict[str, Any], pair: Pair) -> None:
         """Mark a late submission and take off what that costs."""
         one = pair.submission
-        late = lateness(one.modified if one else None, self.options.due)
+        late = lateness(one.modified if one and not one.told else None, self.options.due)
+        if one and one.marked_late:
+            late = max(late, timedelta(seconds=1))  # it says only that: a day that has begun
         result["late_seconds"] = round(late.total_seconds())
-        result["late"] = bool(late) or bool(one and one.marked_late)
+        result["late"] = bool(late)
         earned = result.setdefault("earned", result["points"])
         if earned is not None:
             result["points"] = shown(exact(earned) * factor(late, self.exercise.late))

@@ -6,12 +6,15 @@ process, with nothing but a JSON parser; only the text of its code cells goes in
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Cell", "InvalidNotebook", "read_cells"]
+from attncourse.grading.running import without_magics
+
+__all__ = ["Cell", "InvalidNotebook", "imports_of", "read_cells"]
 
 MAX_CELLS, MAX_SOURCE = 2000, 2 << 20
 
@@ -39,6 +42,20 @@ class Cell:
     question: str | None = None
 
 
+def imports_of(cells: Sequence[Cell]) -> str:
+    """Return code that does what the cells import outside functions, as far as it can be done."""
+    lines = []
+    for cell in cells:
+        try:
+            body = ast.parse(without_magics(cell.source)).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in body:
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                lines.append(f"try:\n    {ast.unparse(node)}\nexcept Exception:\n    pass\n")
+    return "".join(dict.fromkeys(lines))
+
+
 def _parse(data: bytes) -> dict[str, Any]:
     """Return the notebook as a dict."""
     if not data.strip():
@@ -47,6 +64,8 @@ def _parse(data: bytes) -> dict[str, Any]:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InvalidNotebook("the file is not UTF-8 text") from None
+    except MemoryError:
+        raise InvalidNotebook("the file holds more values than there is memory for") from None
     except (ValueError, RecursionError) as error:
         raise InvalidNotebook(f"the file is not JSON: {str(error)[:100]}") from None
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):

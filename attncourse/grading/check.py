@@ -18,6 +18,7 @@ from attncourse.grading.points import exact
 __all__ = ["CheckFailed", "Exercise"]
 
 RAISES = "ATTNCOURSE_CHECK_RAISES"
+SLACK = 15.0  # seconds that a check may take beyond what the grader allows the question
 
 
 class CheckFailed(AssertionError):
@@ -42,6 +43,7 @@ class Exercise:
     def __init__(self, name: str | os.PathLike[str], hints: int = 1) -> None:
         self.spec, self._hints = load(name), max(1, hints)
         self._failures: dict[str, int] = {}
+        self._seen: dict[str, int] = {}  # what the code behind each question was at its last check
 
     def __repr__(self) -> str:
         """Name the exercise and its questions."""
@@ -94,28 +96,37 @@ class Exercise:
             raise ModuleNotFoundError(text, name=error.name) from None
         from attncourse.grading.local import LocalTransport
         from attncourse.grading.mistakes import nearest
+        from attncourse.grading.own_code import borrowed, fingerprint
 
         asked = self.spec.question(question)
-        learner = LocalTransport(names, self.spec.callables)
+        limit = float(asked.seconds) + SLACK
+        learner = LocalTransport(names, self.spec.callables, limit)
         found = plugin.run(self.spec.path / "tests" / "public", learner, select={question})
         if not found:
             raise ExerciseError(f"{self.spec.id} has no public test for {question}")
-        named = nearest(self.spec, found)
+        called = {str(a.request.get("name")) for row in found for a in row.trace}
+        code = fingerprint(names, called)
+        changed = self._seen.get(question) != code
+        self._seen[question] = code
+        named = nearest(self.spec, found, learner)
         rows: list[Row] = []
         told: set[str] = set()
         for row in found:
             mistake = named.get(row.nodeid)
-            rows.append(self._row(row, mistake, mistake is not None and mistake.name in told))
+            again = mistake is not None and mistake.name in told
+            rows.append(self._row(row, mistake, again, changed))
             told |= {mistake.name} if mistake is not None else set()
-        return Report(question, asked.title, rows, exact(asked.points))
+        lent = "" if self.spec.real_package else borrowed(names, called)
+        return Report(question, asked.title, rows, exact(asked.points), lent)
 
-    def _row(self, result: Any, mistake: Any, told: bool) -> Row:
-        """Return a test's line; each further failure of the same test opens one more hint.
+    def _row(self, result: Any, mistake: Any, told: bool, changed: bool) -> Row:
+        """Return a test's line; each failure of changed code opens one more hint.
 
         A mistake that an earlier test has named already is not told again.
         """
         passed = result.outcome == "passed"
-        tier = 0 if passed else max(self._failures.get(result.nodeid, 0) + 1, self._hints)
+        before = self._failures.get(result.nodeid, 0)
+        tier = 0 if passed else max(before + (changed or not before), self._hints)
         self._failures[result.nodeid] = tier
         hints = [*(mistake.hints if mistake is not None else ()), *result.hints]
         return Row(

@@ -47,6 +47,9 @@ def add_command(subparsers: Any) -> None:
     batch.add_argument("--executor", choices=("local", "dask"), default="local")
     batch.add_argument("--scheduler", default="", help="address of a dask cluster")
     batch.add_argument("--resume", action="store_true", help="keep results that still hold")
+    batch.add_argument(
+        "--max-mb", type=int, default=64, metavar="N", help="size of a file that is read (64)"
+    )
     batch.add_argument("--due", help="such as 2026-03-01T23:59:00+01:00; late after it")
     batch.set_defaults(run=_batch)
     for parser in (one, batch):
@@ -71,6 +74,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--i-trust-these-submissions", dest="trusted", action="store_true")
     parser.add_argument("--seed-file", help="file with the secret number of the course")
     parser.add_argument("--time-factor", type=_factor, default=1.0, help="for a slow machine")
+    parser.add_argument(
+        "--free-seconds",
+        type=_factor,
+        metavar="S",
+        help="for each cell of no question (default: the exercise's, else 30)",
+    )
 
 
 def _factor(text: str) -> float:
@@ -105,7 +114,13 @@ def _seed(path: str | None) -> int | None:
 
 def _backend(arguments: argparse.Namespace) -> str:
     """Pick the backend; `auto` takes the first that really starts a worker."""
-    from attncourse.grading.backends import AUTOMATIC, Isolation, SandboxError, choose
+    from attncourse.grading.backends import (
+        AUTOMATIC,
+        HOW_TO_GET,
+        Isolation,
+        SandboxError,
+        choose,
+    )
     from attncourse.grading.sandbox import Sandbox
 
     wanted, reasons, works = arguments.backend, [], []
@@ -114,7 +129,7 @@ def _backend(arguments: argparse.Namespace) -> str:
             choose(name)
             Sandbox(Isolation(name, image=arguments.image), {}).kill()
         except SandboxError as error:
-            reasons.append(str(error))
+            reasons.append(str(error).partition(f" {HOW_TO_GET}")[0])
             continue
         works.append(name)
         break
@@ -138,7 +153,7 @@ def _exercise(arguments: argparse.Namespace) -> Spec:
 
 def _settings(arguments: argparse.Namespace, exercise: Spec) -> Settings:
     """Return how submissions are graded: the same for one as for many."""
-    from attncourse.grading.settings import Settings
+    from attncourse.grading.settings import FREE_SECONDS, Settings
 
     return Settings(
         exercise=str(exercise.path),
@@ -146,6 +161,7 @@ def _settings(arguments: argparse.Namespace, exercise: Spec) -> Settings:
         image=arguments.image,
         seed=_seed(arguments.seed_file),
         time_factor=arguments.time_factor,
+        free_seconds=arguments.free_seconds or exercise.free_seconds or FREE_SECONDS,
     )
 
 
@@ -230,11 +246,14 @@ def _batch(arguments: argparse.Namespace) -> int:
     from attncourse.grading.backends import SandboxError
     from attncourse.grading.batch import Batch, Options, default_out
     from attncourse.grading.late import when
+    from attncourse.grading.rehearsal import rehearse
     from attncourse.grading.roster import read_roster
 
     if arguments.backend == "user":
         return _fail("--backend user is for `grade one`: users named nobody can end each other")
     need(*(["distributed"] if arguments.executor == "dask" else []))
+    if arguments.max_mb < 1:
+        return _fail(f"--max-mb must be at least 1, got {arguments.max_mb}")
     if arguments.jobs < 1:
         return _fail(f"--jobs must be at least 1, got {arguments.jobs}")
     try:
@@ -249,8 +268,11 @@ def _batch(arguments: argparse.Namespace) -> int:
             due=when(arguments.due) if arguments.due else None,
             executor=arguments.executor,
             scheduler=arguments.scheduler,
+            max_bytes=arguments.max_mb << 20,
         )
         batch = Batch(options, exercise)
+        if not rehearse(batch):
+            print(f"{exercise.id} has no source.ipynb here: its solution is not graded first")
     except (SandboxError, OSError, ValueError) as error:
         return _fail(error)
     return _run_batch(batch)
@@ -282,9 +304,43 @@ def _run_batch(batch: Any) -> int:
         if result["other_files"]:
             others = ", ".join(result["other_files"])
             print(visible(f"{name}: graded is {result['file']}, not graded: {others}"))
+    for text in _joined(batch):
+        print(visible(text))
     for name in map(visible, failed):
         print(f"not graded by our own fault (no points, not 0): {name}")
     return 1 if failed else 0
+
+
+def _joined(batch: Any) -> list[str]:
+    """Say what of the roster and of the submissions has no partner, and whose lateness is a guess.
+
+    Names of those who handed in nothing are not listed: they stand in unmatched.csv.
+    """
+    lines = [
+        f"{kind}: {who}" + (f" ({why})" if why else "")
+        for kind, who, why in batch.unmatched
+        if kind != "nothing matched"
+    ]
+    absent = sum(kind == "nothing matched" for kind, _, _ in batch.unmatched)
+    if absent:
+        sure = "no points, not 0, while others have no owner" if batch.doubtful else "0 points"
+        lines.append(f"nothing was matched for {absent} of the roster ({sure}): see unmatched.csv")
+    marked = [name for name, pair in batch.pairs.items() if _says_late_only(pair.submission)]
+    if marked and batch.exercise.late:
+        lines.append(f"marked late without a time, one day deducted: {', '.join(marked)}")
+    no_time = [
+        name
+        for name, pair in batch.pairs.items()
+        if (one := pair.submission) and one.modified is None and not one.told
+    ]
+    if no_time and batch.options.due:
+        lines.append(f"no time is known, so nothing is deducted: {', '.join(no_time)}")
+    return lines
+
+
+def _says_late_only(one: Any) -> bool:
+    """Tell whether a submission is known to be late, but not by how much."""
+    return bool(one and one.marked_late)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["close", "shaped"]
+__all__ = ["close", "shaped", "unchanged"]
+
+FEW = 8  # so many numbers are shown one by one
 
 
 def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None:
@@ -42,13 +44,22 @@ def close(came: Any, wanted: Any, what: str, *, tolerance: float = 1e-9) -> None
     if came is None:
         raise AssertionError(f"{what}: nothing came back: is a return missing?")
     found = _array(came, what)
+    few = found.ndim == target.ndim == 1 and max(found.size, target.size) <= FEW
+    if few and found.size != target.size:
+        raise AssertionError(f"{what}: wanted {_listed(target)}, came {_listed(found)}")
+    if _holds_the_result(came, target.shape):
+        raise AssertionError(
+            f"{what}: came {len(came)} arrays, wanted the first one alone: does your function "
+            "return more than it should?"
+        )
     shaped(found, target.shape, what)
     if target.dtype == bool and found.dtype != bool:
         raise AssertionError(f"{what}: wanted True and False, came the dtype {found.dtype}")
     if (bad := ~np.isfinite(found.astype(float))).any() and np.isfinite(target).all():
         place = ", ".join(str(int(i)) for i in np.argwhere(bad)[0])
         raise AssertionError(f"{what}: {found[bad][0]} at [{place}], wanted finite numbers")
-    _compare(found.astype(float), target.astype(float), what, tolerance, target.dtype == bool)
+    note = _narrow(found)
+    _compare(found.astype(float), target.astype(float), what, tolerance, target.dtype == bool, note)
 
 
 def shaped(came: Any, wanted: tuple[int, ...], what: str) -> None:
@@ -75,6 +86,26 @@ def shaped(came: Any, wanted: tuple[int, ...], what: str) -> None:
         raise AssertionError(f"{what}: wanted the shape {wanted}, came {found.shape}")
 
 
+def unchanged(came: Any) -> None:
+    """Assert that a call has left its arguments alone.
+
+    Parameters
+    ----------
+    came : object
+        The second part of what `student.changed` gave.
+
+    Raises
+    ------
+    AssertionError
+        Naming the arguments.
+    """
+    if came != []:
+        raise AssertionError(
+            f"your function changes what it is given ({', '.join(map(str, came))}): whoever calls "
+            "it needs those numbers again; work on a copy"
+        )
+
+
 def _array(came: Any, what: str) -> np.ndarray:
     """Return a value as an array of numbers."""
     if not isinstance(came, str) and _holds_text(
@@ -84,6 +115,12 @@ def _array(came: Any, what: str) -> np.ndarray:
     try:
         found = np.asarray(came)
     except ValueError:
+        if isinstance(came, list) and any(isinstance(item, np.ndarray) for item in came):
+            shapes = ", ".join(str(np.shape(item)) for item in came[:FEW])
+            raise AssertionError(
+                f"{what}: came {len(came)} values, of the shapes {shapes}; wanted one array: does "
+                "your function return more than it should?"
+            ) from None
         raise AssertionError(f"{what}: the rows that came have different lengths") from None
     if found.dtype.kind not in "biuf":
         kind = type(came).__name__
@@ -98,7 +135,28 @@ def _holds_text(came: Any) -> bool:
     return isinstance(came, str)
 
 
-def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) -> None:
+def _holds_the_result(came: Any, wanted: tuple[int, ...]) -> bool:
+    """Tell whether several arrays came, the first of which has the wanted shape."""
+    several = isinstance(came, list) and len(came) > 1
+    return several and isinstance(came[0], np.ndarray) and came[0].shape == wanted
+
+
+def _listed(numbers: Any) -> str:
+    """Return a few numbers as a list."""
+    return "[" + ", ".join(f"{number:.6g}" for number in numbers.tolist()) + "]"
+
+
+def _narrow(found: Any) -> str:
+    """Say what a narrow dtype costs."""
+    digits = {"float32": 7, "float16": 3}.get(str(found.dtype))
+    if digits is None:
+        return ""
+    return f"; it is {found.dtype}, which holds about {digits} digits: compute in float64"
+
+
+def _compare(
+    found: Any, target: Any, what: str, tolerance: float, truth: bool, note: str = ""
+) -> None:
     """Assert that two float arrays of one shape agree."""
     good = np.isclose(found, target, rtol=tolerance, atol=tolerance, equal_nan=True)
     if good.all():
@@ -111,4 +169,6 @@ def _compare(found: Any, target: Any, what: str, tolerance: float, truth: bool) 
     if truth:
         raise AssertionError(f"{what}: wanted {bool(wanted)}{place}, came {bool(came)}{count}")
     large = f"largest error {error[index]:.3g}{place}: " if index else ""
-    raise AssertionError(f"{what}: {large}wanted {wanted:.6g}, came {came:.6g}{count}")
+    digits = 6 if f"{wanted:.6g}" != f"{came:.6g}" else 17
+    pair = f"wanted {wanted:.{digits}g}, came {came:.{digits}g}"
+    raise AssertionError(f"{what}: {large}{pair}{count}{note}")

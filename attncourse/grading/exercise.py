@@ -27,7 +27,17 @@ __all__ = [
 ]
 
 SCHEMA = 1
-_KNOWN = {"schema", "id", "title", "minutes", "questions", "callables", "sandbox", "late"}
+_KNOWN = {
+    "schema",
+    "id",
+    "title",
+    "minutes",
+    "questions",
+    "callables",
+    "sandbox",
+    "late",
+    "follow_through",
+}
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -78,6 +88,10 @@ class Spec:
         `penalty_per_day` and `max_days`.
     real_package : bool
         Whether answers may use `attncourse` while they are graded.
+    follow_through : bool
+        Whether a right answer that builds on an earlier wrong one gets its points.
+    free_seconds : float or None
+        Time for each cell that belongs to no question; None: the grader's own.
     schema : int
         Version of the format.
     test_cells : frozenset of str
@@ -92,6 +106,8 @@ class Spec:
     minutes: int = 45
     late: dict[str, Any] | None = None
     real_package: bool = False
+    free_seconds: float | None = None
+    follow_through: bool = False
     schema: int = SCHEMA
     test_cells: frozenset[str] = field(default_factory=frozenset)
 
@@ -164,6 +180,8 @@ def load(where: str | os.PathLike[str]) -> Spec:
         minutes=settings.get("minutes", 45),
         late=settings.get("late"),
         real_package=bool(settings.get("sandbox", {}).get("attncourse", False)),
+        free_seconds=settings.get("sandbox", {}).get("free_seconds"),
+        follow_through=settings.get("follow_through", False),
         test_cells=_test_cells(path / "source.ipynb"),
     )
 
@@ -237,6 +255,13 @@ def _check(settings: dict[str, Any], path: Path) -> None:
         raise ExerciseError(f"{place} unknown settings: {', '.join(sorted(unknown))}")
     if not re.fullmatch(r"\w+", str(settings["id"])):
         raise ExerciseError(f"{place} id must be letters, digits and _, got {settings['id']!r}")
+    free = settings.get("sandbox", {}).get("free_seconds", 1)
+    if not isinstance(free, (int, float)) or not 0 < free <= 86_400:
+        raise ExerciseError(f"{place} free_seconds must be from 0 to 86400, got {free!r}")
+    if not isinstance(settings.get("follow_through", False), bool):
+        raise ExerciseError(
+            f"{place} follow_through must be true or false, got {settings['follow_through']!r}"
+        )
     for name, library in settings["callables"].items():
         if library not in ("numpy", "torch"):
             raise ExerciseError(f"{place} {name} must be 'numpy' or 'torch', got {library!r}")

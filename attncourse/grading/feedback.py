@@ -58,7 +58,9 @@ class Row:
             remarks.append(("Known mistake", f"your output equals “{self.mistake}”."))
         remarks += [("Hint", hint) for hint in self.hints]
         if self.more:
-            remarks.append(("", f"Check again for another hint ({self.more} left)."))
+            remarks.append(
+                ("", f"Change your answer and check again for another hint ({self.more} left).")
+            )
         return [(label, text) for label, text in remarks if text]
 
 
@@ -74,21 +76,26 @@ class Report:
         Its public tests.
     total : Fraction
         Points of the question, hidden tests included.
+    borrowed : str
+        Module that the answer needs, and that is not there when it is graded.
     """
 
     question: str
     title: str
     rows: list[Row]
     total: Fraction
+    borrowed: str = ""
 
     @property
     def passed(self) -> bool:
-        """Whether every public test passed."""
-        return all(row.passed for row in self.rows)
+        """Whether every public test passed, with the learner's own code."""
+        return all(row.passed for row in self.rows) and not self.borrowed
 
     @property
     def points(self) -> Fraction:
         """Points gained so far."""
+        if self.borrowed:
+            return Fraction(0)
         return sum((row.points for row in self.rows if row.passed), Fraction(0))
 
     @property
@@ -110,6 +117,11 @@ class Report:
         """Return the last line: what to do next."""
         if self.blank:
             return "Nothing is written here yet: replace the line that raises the error."
+        if self.borrowed:
+            return (
+                f"Your answer uses {self.borrowed}, which is not there when your work is graded: "
+                "it would get no points. Write it yourself."
+            )
         if not self.passed:
             return "Change your answer, run its cell, and check again."
         rest = self.total - self.offered

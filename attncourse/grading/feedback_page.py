@@ -50,6 +50,8 @@ def _test(test: dict[str, Any], number: int) -> Html:
                 element("p", "The same numbers come out of a known mistake: ", test["mistake"])
             )
         said += [element("p", "Hint: ", hint) for hint in test["hints"][:1]]
+    elif test["message"]:
+        said.append(element("p", test["message"], "."))  # ours: see follow_through
     mark = (
         element("span", "passed", css="yes")
         if test["passed"]

@@ -22,11 +22,12 @@ from typing import IO, Any, NamedTuple
 
 from attncourse.grading.cells import Cell, read_cells
 from attncourse.grading.exercise import ExerciseError, Spec
+from attncourse.grading.settings import FREE_SECONDS
 from attncourse.grading.spawn import python
 
 __all__ = ["Outcome", "check_file", "read_file"]
 
-FREE_SECONDS, SLACK, START_SECONDS = 30.0, 20.0, 120.0
+SLACK, START_SECONDS = 20.0, 120.0
 
 
 class Outcome(NamedTuple):
@@ -91,7 +92,8 @@ def check_file(
     cells = read_file(path, spec)
     budgets = {each.id: float(each.seconds) for each in spec.questions}
     seconds: dict[Any, float] = {name: budget + SLACK for name, budget in budgets.items()}
-    seconds |= {each.number: budgets.get(each.question or "", FREE_SECONDS) for each in cells}
+    free = spec.free_seconds or FREE_SECONDS
+    seconds |= {each.number: budgets.get(each.question or "", free) for each in cells}
     order = {
         "exercise": str(spec.path),
         "hints": hints,

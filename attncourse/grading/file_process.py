@@ -62,9 +62,13 @@ def _runner(file: str) -> tuple[dict[str, Any], Callable[[str, int], BaseExcepti
             if shell is None:
                 running.run(source, names, file if file.endswith(".py") else f"<cell {number}>")
                 return None
+            shell.left_out.clear()
             with running.checks_do_nothing():
                 result = shell.run_cell(source, silent=True, store_history=False)
-            return result.error_before_exec or result.error_in_exec
+            error = result.error_before_exec or result.error_in_exec
+            if error is None and shell.left_out:
+                return ModuleNotFoundError("; ".join(shell.left_out))
+            return error
         except BaseException as error:
             return error
 

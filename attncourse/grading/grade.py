@@ -7,7 +7,7 @@ that a person has to look at.
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import platform
 import time
 import traceback
@@ -19,6 +19,7 @@ from typing import Any
 
 from attncourse.grading.cells import Cell, InvalidNotebook, read_cells
 from attncourse.grading.exercise import ExerciseError, Spec, load
+from attncourse.grading.follow_through import follow
 from attncourse.grading.points import exact, shown
 from attncourse.grading.remote import SandboxTransport
 from attncourse.grading.sandbox import Sandbox
@@ -141,44 +142,78 @@ def grade(job: Job) -> dict[str, Any]:
     return result
 
 
-def _run(job: Job, exercise: Spec, cells: Sequence[Cell]) -> dict[str, Any]:
-    """Run all tests against a fresh worker."""
-    from attncourse.grading import plugin
+def _run(job: Job, exercise: Spec, cells: Sequence[Cell], *, again: bool = True) -> dict[str, Any]:
+    """Run all tests against a fresh worker; once more if somebody else has killed one."""
+    transport = _transport(job, exercise, cells)
+    try:
+        found = _tests(job, exercise, transport)
+        named = _mistakes(exercise, found.get("public", []), transport)
+    finally:
+        transport.close()
+    if transport.killed and again:
+        return _run(job, exercise, cells, again=False)
 
+    def once_more(mended: Sequence[Cell], question: str) -> dict[str, list[Any]]:
+        """Run the tests of one question on other cells."""
+        fresh = _transport(job, exercise, mended)
+        try:
+            return _tests(job, exercise, fresh, {question})
+        finally:
+            fresh.close()
+
+    found = follow(exercise, cells, found, once_more)
+    return _result(job, exercise, found, named, transport)
+
+
+def _transport(job: Job, exercise: Spec, cells: Sequence[Cell]) -> SandboxTransport:
+    """Return a transport to a fresh worker."""
     settings, isolation = job.settings, job.settings.isolation(exercise)
-    transport = SandboxTransport(
+    return SandboxTransport(
         lambda: Sandbox(isolation, exercise.callables),
         cells,
         settings.budgets(exercise),
         settings.free(),
     )
+
+
+def _tests(
+    job: Job, exercise: Spec, transport: SandboxTransport, select: set[str] | None = None
+) -> dict[str, list[Any]]:
+    """Run the tests of both folders."""
+    from attncourse.grading import plugin
+
     found: dict[str, list[Any]] = {}
-    try:
-        for folder in ("public", "hidden"):
-            place = exercise.path / "tests" / folder
-            if place.is_dir():
-                found[folder] = plugin.run(place, transport, seed=settings.seed)
-    finally:
-        transport.close()
+    for folder in ("public", "hidden"):
+        place = exercise.path / "tests" / folder
+        if place.is_dir():
+            found[folder] = plugin.run(place, transport, select=select, seed=job.settings.seed)
     if transport.broken:
         raise RuntimeError(transport.broken)
-    return _result(job, exercise, found, transport)
+    return found
 
 
-def _mistakes(exercise: Spec, public: list[Any]) -> dict[str, str]:
+def _mistakes(exercise: Spec, public: list[Any], transport: SandboxTransport) -> dict[str, str]:
     """Return the names of known mistakes by test: a courtesy, which must never cost a grade."""
     from attncourse.grading.mistakes import nearest
 
-    with contextlib.suppress(Exception):
-        return {test: mistake.name for test, mistake in nearest(exercise, public).items()}
-    return {}
+    kept = copy.deepcopy((transport.accounts, transport.reports))
+    try:
+        found = nearest(exercise, public, transport)
+        return {test: mistake.name for test, mistake in found.items()}
+    except Exception:
+        return {}
+    finally:
+        transport.accounts, transport.reports = kept
 
 
 def _result(
-    job: Job, exercise: Spec, found: dict[str, list[Any]], transport: SandboxTransport
+    job: Job,
+    exercise: Spec,
+    found: dict[str, list[Any]],
+    named: dict[str, str],
+    transport: SandboxTransport,
 ) -> dict[str, Any]:
     """Add up what the tests found."""
-    named = _mistakes(exercise, found.get("public", []))
     rows = [(folder == "hidden", row) for folder, tests in found.items() for row in tests]
     errors = [f"{row.nodeid}: {row.message}" for _, row in rows if row.outcome == "error"]
     if errors:
@@ -194,11 +229,22 @@ def _result(
         entry.update(_question(entry, own, named), status=account.status, notes=account.notes)
     result["points"] = shown(_total(entry["points"] for entry in result["questions"]))
     result["status"] = _worst(account.status for account in transport.accounts.values())
+    result["message"] = _missing_modules(transport)
     result["cells"] = [
         {"cell": number, **report, "seconds": round(report["seconds"], 3)}
         for number, report in sorted(transport.reports.items())
     ]
     return result
+
+
+def _missing_modules(transport: SandboxTransport) -> str:
+    """Name the modules that the notebook wants and that are not here; empty if there are none."""
+    return "; ".join(
+        f"cell {number}: {line}"
+        for number, report in sorted(transport.reports.items())
+        for line in report["error"].splitlines()
+        if line.startswith("ModuleNotFoundError")
+    )[:600]
 
 
 def _question(

@@ -14,7 +14,7 @@ from typing import Any
 
 from attncourse.grading.roster import Learner, Pair
 
-__all__ = ["canvas", "gradebook", "moodle", "safe_cell"]
+__all__ = ["canvas", "gradebook", "moodle", "safe_cell", "unmatched_rows"]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "＝", "＋", "－", "＠")
 # Where a comma writes decimals, a spreadsheet splits at semicolons, also between our quotes.
@@ -95,6 +95,11 @@ def gradebook(results: Mapping[str, Any], pairs: Mapping[str, Pair], exercise: A
         row += [result["points"], result["max"], *(points.get(name) for name in questions)]
         rows.append([*row, result["isolation"], result["message"][-300:]])
     return _table(rows)
+
+
+def unmatched_rows(rows: Sequence[Sequence[str]]) -> str:
+    """Return `unmatched.csv`: what `attncourse.grading.roster.unmatched` lists."""
+    return _table([("kind", "who", "why"), *rows])
 
 
 def canvas(results: Mapping[str, Any], pairs: Mapping[str, Pair], exercise: Any) -> str:

@@ -23,9 +23,9 @@ def when(text: str) -> datetime:
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
+        last = moment if "T" in text or " " in text else moment.replace(hour=23, minute=59)
         raise ValueError(
-            f"{text} does not say its offset from UTC; "
-            f"write {moment.isoformat()}+00:00, for example"
+            f"{text} does not say its offset from UTC; write {last.isoformat()}+00:00, for example"
         )
     return moment.astimezone(UTC)
 

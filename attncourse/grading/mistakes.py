@@ -9,6 +9,7 @@ further paragraph is a hint, the mildest first.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +19,13 @@ import numpy as np
 
 from attncourse.grading.exercise import ExerciseError, Spec
 from attncourse.grading.inside.calls import Calls
-from attncourse.grading.inside.wire import StudentError
-from attncourse.grading.student import Asked
+from attncourse.grading.inside.wire import StudentError, plain
+from attncourse.grading.student import Asked, Transport
 
 __all__ = ["Mistake", "nearest", "read_answers", "same"]
 
 MOST_NUMBERS = 50_000
-_BY_NAME = ("call", "new", "grad")  # what names a function of the answer itself
+_BY_NAME = ("call", "new", "grad", "changed")  # what names a function of the answer itself
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,45 @@ def _fits(mistake: Mistake, spec: Spec, rows: Sequence[Any]) -> set[str]:
     return found
 
 
-def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
+def _varied(value: Any, rng: np.random.Generator) -> Any:
+    """Return an argument with other numbers: floats moved, some truths turned."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        moved = value + 0.3 * rng.normal(size=value.shape) * (1.0 + 0.1 * np.abs(value))
+        return np.where(np.isfinite(value), moved, value).astype(value.dtype)
+    if isinstance(value, np.ndarray) and value.dtype == bool:
+        return value ^ (rng.random(value.shape) < 0.3)
+    if isinstance(value, float) and np.isfinite(value):
+        return value * (1.0 + 0.2 * rng.random())
+    if isinstance(value, (list, tuple)):
+        return [_varied(item, rng) for item in value]
+    if isinstance(value, dict):
+        return {key: _varied(item, rng) for key, item in value.items()}
+    return value
+
+
+def _still_equal(mistake: Mistake, spec: Spec, rows: Sequence[Any], learner: Transport) -> bool:
+    """Tell whether learner and mistake agree on numbers that no test has asked about."""
+    rng, space = np.random.default_rng(7), mistake.namespace()
+    calls = [
+        asked.request
+        for row in rows
+        for asked in row.trace
+        if asked.request["do"] == "call" and _can_replay([asked], space)
+    ]
+    for request in calls:
+        given = _varied({key: request[key] for key in ("args", "kwargs")}, rng)
+        asked = Asked({**request, **given})
+        learner.begin(rows[0].question)
+        with contextlib.suppress(StudentError):
+            asked.given, asked.failed = plain(learner.ask(asked.request)), False
+        if _equals([asked], space, spec.callables) is False:
+            return False
+    return True
+
+
+def nearest(
+    spec: Spec, results: Sequence[Any], learner: Transport | None = None
+) -> dict[str, Mistake]:
     """Find the one mistake that the answer of a question equals.
 
     Parameters
@@ -182,12 +221,15 @@ def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
         The exercise.
     results : sequence of TestResult
         Of public tests, passed ones included.
+    learner : Transport, optional
+        Who answers for the learner: asked once more, with other numbers, before a mistake is named.
 
     Returns
     -------
     dict of str to Mistake
         Failed test -> the mistake. A mistake is named only if it gives the output of every test of
-        its question that can be run again, and only if no other does so too.
+        its question that can be run again, only if no other does so too, and only if it gives the
+        learner's output on other numbers as well: a small test may not tell two mistakes apart.
     """
     named: dict[str, Mistake] = {}
     for question in {row.question for row in results if row.outcome == "failed"}:
@@ -197,5 +239,8 @@ def nearest(spec: Spec, results: Sequence[Any]) -> dict[str, Mistake]:
         if len(fits) != 1:
             continue
         ((mistake, tests),) = fits
+        with np.errstate(all="ignore"):
+            if learner is not None and not _still_equal(mistake, spec, rows, learner):
+                continue
         named |= dict.fromkeys(sorted(tests), mistake)
     return named

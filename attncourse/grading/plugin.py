@@ -142,7 +142,9 @@ def _marker(item: Any, name: str, default: list[Any]) -> list[Any]:
 def _row(item: Any, error: BaseException | None, passed: bool, trace: list[Asked]) -> TestResult:
     """Return a test's result."""
     # After a call, what a test cannot cope with is what came back; unless the transport failed.
-    odd = bool(trace) and not trace[-1].broken
+    # A name or a module that is missing is never what came: only plain values come.
+    own = isinstance(error, (NameError, ImportError))
+    odd = bool(trace) and not trace[-1].broken and not own
     fault = isinstance(error, (AssertionError, StudentError)) or odd
     outcome = "passed" if passed else "failed" if fault else "error"
     return TestResult(

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attncourse.grading.accounts import FREE, Account
+from attncourse.grading.accounts import FREE, FREE_CELLS, Account
 from attncourse.grading.backends import SandboxError
-from attncourse.grading.cells import Cell
+from attncourse.grading.cells import Cell, imports_of
 from attncourse.grading.inside.wire import StudentError, WireError, encode
-from attncourse.grading.sandbox import Died, Sandbox, TimedOut
+from attncourse.grading.sandbox import WALL, Died, Killed, Sandbox, TimedOut
 
 __all__ = ["SandboxTransport"]
 
@@ -31,7 +31,7 @@ class SandboxTransport:
     budgets : mapping of str to float
         Seconds for each question, answers' cells and calls together.
     free_seconds : float
-        For all cells that belong to no question, together.
+        For each cell that belongs to no question; three times as much for all of them together.
 
     Attributes
     ----------
@@ -51,12 +51,14 @@ class SandboxTransport:
         free_seconds: float = 30.0,
     ) -> None:
         self.accounts = {name: Account(float(seconds)) for name, seconds in budgets.items()}
-        self.accounts[FREE] = Account(float(free_seconds))
+        free = float(free_seconds)
+        self.accounts[FREE] = Account(FREE_CELLS * free, each=free)
         self.reports: dict[int, dict[str, Any]] = {}
         self.broken = ""
         # Running cells again in a fresh worker is free, but not without end: code that is quick at
         # first and slow when it is run again would hold the grader for hours.
-        self.replay_left = sum(account.seconds for account in self.accounts.values())
+        self.replay_left = WALL * sum(account.seconds for account in self.accounts.values())
+        self.killed = False  # by somebody else: what was booked since then may be untrue
         self._start, self._cells = start, list(cells)
         self._guilty: set[int] = set()
         self._sandbox: Sandbox | None = None
@@ -64,6 +66,7 @@ class SandboxTransport:
             0  # which worker lives: a fresh one does not know the older ones' objects
         )
         self._objects: list[tuple[int, int]] = []  # of this test: worker, number there
+        self._floor: int | None = None  # memory of the worker before its cells ran
         self._account = self.accounts[FREE]
         self._heard = False  # the test that runs has had an answer
 
@@ -107,15 +110,28 @@ class SandboxTransport:
     def _measure(self, request: dict[str, Any]) -> tuple[Any, int]:
         """Make a call; return its result and the memory it took, seen from outside the worker.
 
-        What the notebook imported or made earlier does not count. Where the kernel does not let us
-        start the peak again, a fresh worker is measured: its peak includes what its cells had and
-        gave back.
+        A fresh worker is measured, with the notebook's imports and its answers only: what the
+        answers keep counts, experiments do not. If an answer needs more of the notebook, all cells
+        run, and what they keep counts too. Objects that a test has made before are gone.
         """
-        sandbox = self._prepared()
-        if sandbox.baseline is not None and not sandbox.reset_peak():
+        self._prepared()  # every cell has had its first run
+        own = [cell for cell in self._cells if cell.question]
+        try:
+            try:
+                return self._measured(request, own)
+            except StudentError:
+                if self._sandbox is None or len(own) == len(self._cells):
+                    raise
+                return self._measured(request, self._cells)
+        finally:
             self.close()
-            sandbox = self._prepared()
-        base = sandbox.resident_bytes()
+
+    def _measured(self, request: dict[str, Any], cells: Sequence[Cell]) -> tuple[Any, int]:
+        """Measure a call in a fresh worker that has run some of the cells."""
+        self.close()
+        sandbox = self._prepared(cells, imports_of(self._cells))
+        base = self._floor
+        sandbox.reset_peak()  # where the kernel refuses, it counts what cells had and gave back
         value = self._call({**request, "do": "call"})
         assert self._sandbox is not None
         peak = self._sandbox.peak_bytes()
@@ -169,16 +185,21 @@ class SandboxTransport:
         """Send a request; book its time, and its end if the worker does not live through it."""
         assert self._sandbox is not None
         sandbox, before, began = self._sandbox, self._sandbox.received, time.monotonic()
+        worked = sandbox.processor_seconds()
         try:
-            reply = sandbox.ask(request, seconds)
+            reply = sandbox.ask(request, seconds if worked is None else WALL * seconds, seconds)
         except BaseException as error:
             self._sandbox = None
+            self.killed |= isinstance(error, Killed)
             self._book(account, error)
             if isinstance(error, (TimedOut, Died)) or not isinstance(error, Exception):
                 raise
             raise Died(str(error)) from None
         finally:
-            account.used += time.monotonic() - began
+            # By the clock a busy machine is slow; a worker that waits pays a part of what it waits.
+            spent, now = time.monotonic() - began, sandbox.processor_seconds()
+            least = spent if worked is None else spent / WALL
+            account.used += least if worked is None or now is None else max(now - worked, least)
             account.received += sandbox.received - before
         return reply
 
@@ -196,8 +217,16 @@ class SandboxTransport:
             problem = f"{type(error).__name__}: {error}"[:300]
             account.book_end("died", f"the process sent what cannot be used: {problem}")
 
-    def _prepared(self) -> Sandbox:
-        """Return a worker that lives and in which every innocent cell has run."""
+    def _prepared(self, cells: Sequence[Cell] | None = None, imports: str = "") -> Sandbox:
+        """Return a worker that lives and in which every innocent cell has run.
+
+        Parameters
+        ----------
+        cells : sequence of Cell, optional
+            Those that run; all by default.
+        imports : str
+            What is imported before them: `_floor` is the memory of a worker that has done that.
+        """
         self._account.left()
         while self._sandbox is None:
             try:
@@ -206,9 +235,25 @@ class SandboxTransport:
                 self.broken = str(error)
                 raise
             self._generation += 1
-            if not all(self._run_cell(cell) for cell in self._cells):
+            if imports and not self._lives_through(imports):
+                imports = ""
+                continue
+            self._floor = self._sandbox.resident_bytes()
+            if not all(self._run_cell(cell) for cell in (self._cells if cells is None else cells)):
                 self._sandbox = None
         return self._sandbox
+
+    def _lives_through(self, imports: str) -> bool:
+        """Run the imports; return False if the worker did not live through them."""
+        account = self.accounts[FREE]
+        used = account.used
+        try:
+            self._send({"do": "cell", "source": imports}, account, account.each or account.seconds)
+        except (TimedOut, Died):
+            return False
+        finally:
+            account.used = used
+        return True
 
     def _run_cell(self, cell: Cell) -> bool:
         """Run one cell; return False if the worker did not live through it."""

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from attncourse.grading.feedback_page import feedback
-from attncourse.grading.gradebook import canvas, gradebook, moodle
+from attncourse.grading.gradebook import canvas, gradebook, moodle, unmatched_rows
 from attncourse.grading.gradescope import results_json
 from attncourse.grading.store import file_name, write_atomically
 from attncourse.grading.summary_page import summary
@@ -32,6 +32,7 @@ def write_reports(batch: Batch) -> None:
         ("gradebook-moodle.csv", moodle),
     ):
         write_atomically(out / name, table(results, batch.pairs, exercise))
+    write_atomically(out / "unmatched.csv", unmatched_rows(batch.unmatched))
     for student, result in results.items():
         write_atomically(
             out / "feedback" / f"{file_name(student)}.html", feedback(result, exercise)

@@ -29,9 +29,11 @@ from attncourse.grading.backends import (
 )
 from attncourse.grading.inside.wire import FRAME, Limits, WireError, decode, frame, frame_size
 
-__all__ = ["Died", "Sandbox", "TimedOut"]
+__all__ = ["WALL", "Died", "Killed", "Sandbox", "TimedOut"]
 
 START_SECONDS = 60.0
+WALL = 4.0  # so much longer than its processor time a call may take by the clock
+LOOK_SECONDS = 0.2  # how often processor time is looked at
 
 
 class TimedOut(Exception):
@@ -40,6 +42,10 @@ class TimedOut(Exception):
 
 class Died(Exception):
     """The worker ended by itself; the message says how."""
+
+
+class Killed(Died):
+    """Somebody else has killed it, as the kernel does when a machine has no memory left."""
 
 
 def well_formed(reply: Any, token: str, cell: bool) -> dict[str, Any]:
@@ -105,6 +111,7 @@ class Sandbox:
         self.first_pid: int | None = None
         self.error_text = ""
         self.received = 0  # bytes of all replies so far
+        self.processor_until: float | None = None
         try:
             self._start()
             order = {
@@ -170,7 +177,9 @@ class Sandbox:
             self.first_pid = int(json.loads(info)["child-pid"])
             self.handle = os.pidfd_open(self.first_pid)
 
-    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+    def ask(
+        self, request: dict[str, Any], seconds: float, processor: float | None = None
+    ) -> dict[str, Any]:
         """Send a request and wait for its reply.
 
         Parameters
@@ -179,6 +188,8 @@ class Sandbox:
             See `attncourse.grading.inside.worker`.
         seconds : float
             The worker is killed when they are over.
+        processor : float, optional
+            It is killed too when it has used so many seconds of a processor for this request.
 
         Returns
         -------
@@ -190,7 +201,11 @@ class Sandbox:
             The worker is dead after any of them.
         """
         if self.process.poll() is not None:
-            raise Died(self.exit_text())
+            error = self._death()
+            self.kill()
+            raise error
+        used = self.processor_seconds() if processor is not None else None
+        self.processor_until = None if used is None or processor is None else used + processor
         deadline = time.monotonic() + seconds
         token = secrets.token_hex(8)
         try:
@@ -198,6 +213,7 @@ class Sandbox:
             size = frame_size(self._read(FRAME.size, deadline), self.limits)
             self.received += size
             reply = decode(self._read(size, deadline), self.limits)
+            self._look_at_processor()  # what ended between two looks is held to the same limit
             return well_formed(reply, token, request.get("do") == "cell")
         except BaseException:
             self.kill()
@@ -207,8 +223,19 @@ class Sandbox:
         """Wait until a pipe is ready, or the deadline is over."""
         poll = select.poll()
         poll.register(number, event)
-        left = deadline - time.monotonic()
-        if left <= 0 or not poll.poll(left * 1000):
+        while (left := deadline - time.monotonic()) > 0:
+            look = left if self.processor_until is None else min(left, LOOK_SECONDS)
+            if poll.poll(1000 * look):
+                return
+            self._look_at_processor()
+        raise TimedOut("the time limit is over")
+
+    def _look_at_processor(self) -> None:
+        """Raise TimedOut where the worker has used more of a processor than it may."""
+        if self.processor_until is None:
+            return
+        used = self.processor_seconds()
+        if used is not None and used > self.processor_until:
             raise TimedOut("the time limit is over")
 
     def _write(self, data: bytes, deadline: float) -> None:
@@ -221,7 +248,7 @@ class Sandbox:
             except BlockingIOError:
                 continue
             except BrokenPipeError:
-                raise Died(self.exit_text()) from None
+                raise self._death() from None
 
     def _read(self, count: int, deadline: float) -> bytes:
         """Read exactly `count` bytes, or run out of time."""
@@ -231,9 +258,28 @@ class Sandbox:
             with contextlib.suppress(BlockingIOError):
                 part = os.read(self.out_of, min(count - len(parts), 1 << 20))
                 if not part:
-                    raise Died(self.exit_text())
+                    raise self._death()
                 parts += part
         return bytes(parts)
+
+    def _death(self) -> Died:
+        """Return how the worker ended; we have not killed it, since we still wait for it."""
+        text = self.exit_text()
+        return Killed(text) if "SIGKILL" in text else Died(text)
+
+    def processor_seconds(self) -> float | None:
+        """Return the processor time that the worker has used, seen from outside; None if unknown.
+
+        Of a container only the program that started it is seen, which does not run learner code.
+        """
+        if self.isolation.backend in ("docker", "podman"):
+            return None
+        try:
+            text = Path(f"/proc/{self.worker_pid()}/stat").read_text("utf-8")
+            user, system = text.rpartition(")")[2].split()[11:13]
+        except (OSError, ValueError):
+            return None
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def exit_text(self) -> str:
         """Say how the worker ended."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attncourse.grading.accounts import FREE_CELLS
 from attncourse.grading.backends import IMAGE, Isolation
 from attncourse.grading.exercise import Spec
+from attncourse.grading.sandbox import WALL
 
-__all__ = ["MOST_FACTOR", "Settings"]
+__all__ = ["FREE_SECONDS", "MOST_FACTOR", "Settings"]
 
 # Address space that the libraries take before any learner code runs, rounded up.
 NUMPY_MB, TORCH_MB = 256, 1536
 MOST_FACTOR = 1000
+FREE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,7 @@ class Settings:
     time_factor : float
         Multiplies all time limits, for a slow machine: above 0, at most 1000.
     free_seconds : float
-        Time for all cells that belong to no question.
+        Time for each cell that belongs to no question; three times as much for all of them.
 
     Raises
     ------
@@ -49,7 +52,7 @@ class Settings:
     image: str = IMAGE
     seed: int | None = None
     time_factor: float = 1.0
-    free_seconds: float = 30.0
+    free_seconds: float = FREE_SECONDS
 
     def __post_init__(self) -> None:
         """Refuse times that no clock can keep."""
@@ -65,12 +68,16 @@ class Settings:
         return {each.id: float(each.seconds) * self.time_factor for each in exercise.questions}
 
     def free(self) -> float:
-        """Return the seconds of the cells that belong to no question."""
+        """Return the seconds of a cell that belongs to no question."""
         return self.free_seconds * self.time_factor
+
+    def _all(self, exercise: Spec) -> float:
+        """Return the seconds of all questions, and twice those of all free cells."""
+        return sum(self.budgets(exercise).values()) + 2 * FREE_CELLS * self.free()
 
     def patience(self, exercise: Spec) -> float:
         """Return after how many seconds without a result a job process is taken to hang."""
-        return 3 * (sum(self.budgets(exercise).values()) + 2 * self.free()) + 120
+        return 3 * WALL * self._all(exercise) + 120
 
     def isolation(self, exercise: Spec) -> Isolation:
         """Return how a worker is shut in, as the exercise's limits ask for."""
@@ -79,7 +86,7 @@ class Settings:
         return Isolation(
             backend=self.backend,
             memory_bytes=memory,
-            cpu_seconds=int(sum(self.budgets(exercise).values()) + 2 * self.free()),
+            cpu_seconds=int(self._all(exercise)),
             image=self.image,
             real_package=exercise.real_package,
         )

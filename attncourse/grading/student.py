@@ -79,6 +79,19 @@ class Student:
         """Return a call's result and the most memory, in bytes, that it took on the way."""
         return self._ask("measure", name=name, args=args, kwargs=kwargs)
 
+    def changed(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Return a call's result and which arguments it changes in place, see `Calls.changed`.
+
+        Raises
+        ------
+        StudentError
+            If what came back is no such pair: the learner's side may say anything.
+        """
+        came = self._ask("changed", name=name, args=args, kwargs=kwargs)
+        if not isinstance(came, (list, tuple)) or len(came) != 2:
+            raise StudentError("what the call changes cannot be read")
+        return came[0], came[1]
+
     def _ask(self, do: str, **request: Any) -> Any:
         """Send one request; a test may change what it was given."""
         asked = Asked({"do": do, **request})

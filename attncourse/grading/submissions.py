@@ -18,9 +18,11 @@ from pathlib import Path, PurePosixPath
 
 __all__ = ["MAX_BYTES", "Submission", "Unreadable", "find", "tidy"]
 
-MAX_BYTES, MAX_FILES, MAX_DEPTH = 20 << 20, 100_000, 4
+MAX_BYTES, MAX_FILES, MAX_DEPTH = 64 << 20, 100_000, 4
 _CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<file>.+)", re.I)
-_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?")
+_MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file(?:_(?P<file>.*))?")
+# What is handed in by mistake in place of a notebook, where it does not stand in a folder.
+_INSTEAD = (".py", ".html", ".pdf", ".zip", ".docx", ".ipynb.txt", ".ipynb.json")
 _COPY = re.compile(r" ?\((\d+)\)$")
 _CANVAS_COPY = re.compile(r"-(\d+)$")
 
@@ -51,6 +53,8 @@ class Submission:
         2 of `nb (2).ipynb`: later attempts have higher ones.
     others : tuple of str
         Files of the same learner that are not graded.
+    told : bool
+        The platform says of each file whether it came late: its time of change tells nothing.
     """
 
     student: str
@@ -61,6 +65,7 @@ class Submission:
     marked_late: bool = False
     copy: int = 0
     others: tuple[str, ...] = ()
+    told: bool = False
 
     def read(self, limit: int = MAX_BYTES) -> bytes:
         """Return the file's bytes.
@@ -68,8 +73,11 @@ class Submission:
         Raises
         ------
         Unreadable
-            If it is too large, no regular file, encrypted or damaged.
+            If it is no notebook, too large, no regular file, encrypted or damaged.
         """
+        if not self.inner.lower().endswith(".ipynb"):
+            more = f" and {len(self.others)} more" if self.others else ""
+            raise Unreadable(f"no notebook (.ipynb) was handed in, but {self.inner}{more}")
         if os.path.isdir(self.place):
             return _read_file(Path(self.place) / self.inner, limit)
         return _read_entry(self.place, self.inner, limit)
@@ -114,7 +122,10 @@ def _read_entry(place: str, inner: str, limit: int) -> bytes:
 def _bounded(data: bytes, limit: int) -> bytes:
     """Return the data unless there is too much of it."""
     if len(data) > limit:
-        raise Unreadable(f"the file is larger than {limit >> 20} MB")
+        raise Unreadable(
+            f"the file is larger than {limit >> 20} MB: clear the notebook's outputs and hand it "
+            "in again (an instructor can read larger ones with --max-mb)"
+        )
     return data
 
 
@@ -145,10 +156,11 @@ def _describe(place: Path, inner: str, modified: datetime | None) -> Submission:
     parts = [
         part for part in PurePosixPath(inner.replace("\\", "/")).parts if part not in ("/", "..")
     ]
-    stem = parts[-1][: -len(".ipynb")]
+    stem = parts[-1].removesuffix(PurePosixPath(parts[-1]).suffix)
     again = _COPY.search(stem)
     base = Submission("", str(place), inner, modified=modified, copy=_number(again))
-    moodle = next((hit for hit in map(_MOODLE.fullmatch, parts[:-1]) if hit), None)
+    # Only the first part is the platform's: what stands below it, a learner may have named.
+    moodle = _MOODLE.fullmatch(parts[0] if len(parts) > 1 else stem)
     if moodle:
         return replace(base, student=tidy(moodle["name"]), number=moodle["number"])
     if len(parts) > 1:
@@ -161,6 +173,7 @@ def _describe(place: Path, inner: str, modified: datetime | None) -> Submission:
             number=canvas["number"],
             marked_late=canvas["late"] is not None,
             copy=base.copy or _number(_CANVAS_COPY.search(stem)),
+            told=True,
         )
     return replace(base, student=tidy(stem[: again.start()] if again else stem))
 
@@ -198,14 +211,25 @@ def find(place: str | os.PathLike[str]) -> list[Submission]:
     files = _folder_files(top) if top.is_dir() else _zip_files(top)
     groups: dict[str, list[Submission]] = {}
     for inner, modified in files:
-        if inner.lower().endswith(".ipynb") and not _is_hidden(inner):
+        if not _is_hidden(inner):
             one = _describe(top, inner, modified)
             groups.setdefault(f"{_exact(one)}\0{one.number}", []).append(one)
-    if not groups:
+    groups = {key: own for key, group in groups.items() if (own := _own(group))}
+    if not any(one.inner.lower().endswith(".ipynb") for group in groups.values() for one in group):
         raise Unreadable(f"there is no .ipynb file in {top}")
     return sorted(
         map(_newest, groups.values()), key=lambda one: (one.student.casefold(), one.inner)
     )
+
+
+def _own(group: list[Submission]) -> list[Submission]:
+    """Return one learner's notebooks; if there are none, what was handed in instead."""
+    notebooks = [one for one in group if one.inner.lower().endswith(".ipynb")]
+    return notebooks or [
+        one
+        for one in group
+        if one.number or "/" in one.inner or one.inner.lower().endswith(_INSTEAD)
+    ]
 
 
 def _exact(one: Submission) -> str:

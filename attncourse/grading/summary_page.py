@@ -86,7 +86,8 @@ def _mistakes(results: Sequence[dict[str, Any]]) -> Html:
 
 def _points(results: Sequence[dict[str, Any]]) -> str:
     """Return a sentence about the points."""
-    values = sorted(exact(result["points"]) for result in results if result["points"] is not None)
+    ran = [result for result in results if any(entry["tests"] for entry in result["questions"])]
+    values = sorted(exact(result["points"]) for result in ran if result["points"] is not None)
     if not values:
         return "Nobody has points yet."
     middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
@@ -97,12 +98,24 @@ def _points(results: Sequence[dict[str, Any]]) -> str:
     )
 
 
+def _stands_out(result: dict[str, Any]) -> bool:
+    """Tell whether a person should look: it went wrong, lacked a module, or failed as a whole."""
+    if result["status"] not in ("graded", "late"):
+        return bool(result["status"] != "missing")
+    failed = exact(result["points"]) == 0 and any(cell["error"] for cell in result["cells"])
+    return bool(result["message"]) or failed
+
+
 def _why(result: dict[str, Any]) -> str:
     """Return what an instructor should know about a result that stands out."""
     notes = [
         f"{entry['id']}: {entry['notes'][0]}" for entry in result["questions"] if entry["notes"]
     ]
-    return "; ".join([*([result["message"][-400:]] if result["message"] else []), *notes])
+    errors = [
+        f"cell {cell['cell']}: {cell['error'][:200]}" for cell in result["cells"] if cell["error"]
+    ]
+    said = [result["message"][-400:]] if result["message"] else errors[:1]
+    return "; ".join([*said, *notes])
 
 
 def summary(results: Sequence[dict[str, Any]], exercise: Any) -> str:
@@ -121,7 +134,7 @@ def summary(results: Sequence[dict[str, Any]], exercise: Any) -> str:
         HTML that loads nothing.
     """
     statuses = Counter(result["status"] for result in results)
-    look = [result for result in results if result["status"] not in ("graded", "late", "missing")]
+    look = [result for result in results if _stands_out(result)]
     rows = [[result["student"], result["status"], _why(result)] for result in look]
     ran = [result for result in results if any(entry["tests"] for entry in result["questions"])]
     parts = [

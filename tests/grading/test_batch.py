@@ -62,8 +62,8 @@ def test_everybody_gets_one_row(options):
         "ana": ("4.5", "graded"),
         "bob": ("0", "graded"),
         "eva": ("0", "invalid_notebook"),
-        "zoe": ("0", "missing"),
-    }
+        "zoe": (None, "missing"),
+    }, "eva's work has no owner, so nobody is missing for sure"
     write_reports(batch)
     rows = list(csv.DictReader(io.StringIO((batch.store.out / "gradebook.csv").read_text())))
     assert [row["id"] for row in rows] == ["ana", "bob", "eva", "zoe"]
@@ -171,7 +171,39 @@ def test_a_sandbox_that_does_not_start_is_our_error(options, monkeypatch):
     assert points(results)["ana"] == (None, "grader_error")
 
 
-def test_the_command_lists_what_it_could_not_grade(options, exercise, capsys):
+BREAKS_LATE = mini.HIDDEN.replace(
+    "    assert_allclose(came, expected", "    came['shape']\n    assert_allclose(came, expected"
+)
+
+
+def test_the_solution_is_graded_first(options, exercise, capsys):
+    """A test that breaks after a call would cost everybody its points without a word."""
+    words = ["grade", "batch", options.submissions, "--exercise", str(exercise)]
+    words += ["--out", options.out, "--jobs", "1"]
+    hidden = exercise / "tests/hidden/test_hidden.py"
+    right = hidden.read_text()
+    hidden.write_text(BREAKS_LATE)
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert "the solution of mini itself does not get full marks" in said
+    assert "test_large_scores" in said
+    assert list((Path(options.out) / "results").iterdir()) == [], "nobody is graded"
+    hidden.write_text(right)
+    assert cli.main(words) == 0
+
+
+def test_the_solution_is_not_graded_twice(options, monkeypatch):
+    from attncourse.grading import rehearsal
+
+    assert rehearsal.rehearse(ready(options))
+    monkeypatch.setattr(rehearsal, "local", lambda *_: pytest.fail("graded again"))
+    assert rehearsal.rehearse(ready(options, resume=True))
+    with pytest.raises(pytest.fail.Exception):
+        rehearsal.rehearse(ready(options, resume=True, seed=3))
+
+
+def test_the_command_lists_what_it_could_not_grade(options, exercise, capsys, monkeypatch):
+    monkeypatch.setattr("attncourse.grading.rehearsal.rehearse", lambda batch: True)
     (exercise / "tests/hidden/test_hidden.py").write_text(BROKEN_TEST)
     words = [
         "grade",
@@ -430,3 +462,63 @@ def test_what_is_not_graded_is_said(options, exercise, capsys, tmp_path):
     assert cli.main([*words, "--out", options.out, "--jobs", "1"]) == 0
     said = capsys.readouterr().out
     assert "ana: graded is ana/nb (1).ipynb, not graded: ana/nb.ipynb" in said
+
+
+def command(options, exercise, tmp_path, roster, *more):
+    """Return the words of a batch with a roster."""
+    (tmp_path / "roster.csv").write_text(roster)
+    words = ["grade", "batch", options.submissions, "--exercise", str(exercise)]
+    words += ["--out", options.out, "--roster", str(tmp_path / "roster.csv"), "--jobs", "1"]
+    return [*words, *more]
+
+
+def test_what_has_no_partner_is_listed(options, exercise, capsys, tmp_path):
+    assert cli.main(command(options, exercise, tmp_path, "id\nana\nzoe\n")) == 0
+    said = capsys.readouterr().out
+    assert "not on the roster: bob (bob/nb.ipynb)" in said
+    assert "nothing was matched for 1 of the roster (no points, not 0" in said
+    rows = list(csv.DictReader((Path(options.out) / "unmatched.csv").read_text().splitlines()))
+    assert [(row["kind"], row["who"]) for row in rows] == [
+        ("not on the roster", "bob"),
+        ("not on the roster", "eva"),
+        ("nothing matched", "zoe"),
+    ]
+    moodle = (Path(options.out) / "gradebook-moodle.csv").read_text()
+    assert "zoe,,,,being looked at" in moodle
+
+
+def test_a_conflict_is_no_zero_and_ends_with_a_status(options, exercise, capsys, tmp_path):
+    mini.write_submissions(Path(options.submissions), {"ANA": mini.answers(mini.WRONG_SOFTMAX)})
+    assert cli.main(command(options, exercise, tmp_path, "id\nana\nbob\neva\n")) == 1
+    assert "conflict: ana (2 submissions claim to be of ana" in capsys.readouterr().out
+    result = json.loads((Path(options.out) / "results/ana.json").read_text())
+    assert (result["points"], result["status"]) == (None, "grader_error")
+
+
+def test_when_all_are_matched_who_is_missing_gets_a_zero(options, exercise, capsys, tmp_path):
+    assert cli.main(command(options, exercise, tmp_path, "id\nana\nbob\neva\nzoe\n")) == 0
+    result = json.loads((Path(options.out) / "results/zoe.json").read_text())
+    assert (result["points"], result["status"]) == ("0", "missing")
+    page = (Path(options.out) / "summary.html").read_text()
+    assert "2 graded, of 4.5 points" in page, "missing and unreadable ones are not graded"
+
+
+def test_a_roster_that_matches_nobody_is_refused(options, exercise, capsys, tmp_path):
+    assert cli.main(command(options, exercise, tmp_path, "id\ns1\ns2\n")) == 2
+    assert "none of the 3 submissions matches a learner of the roster" in capsys.readouterr().err
+
+
+def test_the_platforms_late_mark_deducts_whatever_the_files_time(options, tmp_path, exercise):
+    import zipfile
+
+    names = {"ana_LATE_1_9_nb.ipynb": mini.answers(), "bob_2_9_nb.ipynb": mini.answers()}
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        for name, data in names.items():
+            archive.writestr(name, data)
+            (folder / name).write_bytes(data)
+    for place, due in ((tmp_path / "all.zip", None), (folder, when("2026-01-01T00:00:00+00:00"))):
+        results = ready(options, submissions=str(place), due=due).run()
+        assert points(results)["ana"] == ("4.05", "late"), "a day that has begun"
+        assert points(results)["bob"] == ("4.5", "graded"), "the platform says that it was in time"

@@ -96,3 +96,13 @@ def test_memory_on_the_way_is_measured():
     value, peak = calls.measure("wasteful", [1_000_000])
     assert value == 1_000_000
     assert 8_000_000 <= peak < 9_000_000
+
+
+def test_arguments_that_a_call_changes_are_named():
+    given = np.ones(3)
+    calls = Calls({"spoil": spoil, "keep": lambda first, second: first + second})
+    assert calls.changed("keep", [given], {"second": 1.0})[1] == []
+    assert calls.changed("keep", [given], {"second": np.full(3, np.nan)})[1] == []
+    assert calls.changed("spoil", [given])[1] == ["argument 1"]
+    assert calls.changed("spoil", [], {"array": given})[1] == ["array"]
+    assert given.tolist() == [1.0, 1.0, 1.0], "the test's own array is as it was"

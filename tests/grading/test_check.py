@@ -44,6 +44,17 @@ def unscaled(query, key, value):
     return softmax(query @ key.T) @ value
 
 
+def edited(turn):
+    """Return the unscaled attention as a learner has it after some edits that did not help."""
+    names = {"softmax": softmax}
+    exec(
+        f"def attention(query, key, value):\n    kept = {turn}\n"
+        "    return softmax(query @ key.T) @ value",
+        names,
+    )
+    return names["attention"]
+
+
 def test_a_right_answer_passes_and_hears_of_hidden_tests(exercise):
     report = exercise.check("q4", namespace={"attention": right})
     assert report.passed
@@ -52,12 +63,27 @@ def test_a_right_answer_passes_and_hears_of_hidden_tests(exercise):
 
 
 def test_a_known_mistake_is_named_with_one_hint_at_a_time(exercise):
-    said = [str(exercise.check("q4", namespace={"attention": unscaled})) for _ in range(5)]
+    said = [str(exercise.check("q4", namespace={"attention": edited(turn)})) for turn in range(5)]
     assert "Known mistake: your output equals “Scaling forgotten”." in said[0]
     assert "largest error 0.605 at [2, 1]: wanted -0.348189" in said[0]
     assert [text.count("Hint:") for text in said] == [1, 2, 3, 4, 4]
-    assert "Check again for another hint (3 left)" in said[0]
+    assert "Change your answer and check again for another hint" in said[0]
+    assert "(3 left)" in said[0]
     assert "another hint" not in said[3]
+
+
+def test_unchanged_code_opens_no_hint(exercise):
+    said = [str(exercise.check("q4", namespace={"attention": unscaled})) for _ in range(4)]
+    assert [text.count("Hint:") for text in said] == [1, 1, 1, 1]
+
+
+def test_a_changed_helper_opens_the_next_hint(exercise):
+    names = notebook(HERE + "return helper(query @ key.T) @ value") | {"helper": softmax}
+    names["attention"].__globals__["helper"] = softmax
+    first = str(exercise.check("q4", namespace=names))
+    names["helper"] = lambda scores: softmax(1.0 * scores)
+    second = str(exercise.check("q4", namespace=names))
+    assert (first.count("Hint:"), second.count("Hint:")) == (1, 2)
 
 
 def test_a_mistake_in_two_tests_is_told_once(exercise):
@@ -91,6 +117,110 @@ def test_a_blank_answer_is_told_to_begin(exercise):
     assert "Hint" not in str(report)
 
 
+def notebook(source):
+    """Return the names that a notebook's code leaves."""
+    names = {"np": np}
+    exec(source, names)
+    return names
+
+
+UNWRITTEN = "def softmax(scores):\n    raise NotImplementedError('about 3 lines')\n"
+HERE = "def attention(query, key, value):\n    "
+
+
+def test_an_unwritten_helper_is_named_and_not_taken_for_the_answer(exercise):
+    names = notebook(UNWRITTEN + HERE + "return softmax(query @ key.T) @ value")
+    said = " ".join(str(exercise.check("q4", namespace=names)).split())
+    assert "softmax is not written yet, and attention needs it" in said
+    assert "Nothing is written here yet" not in said
+
+
+def test_a_forgotten_raise_below_the_code_is_said(exercise):
+    names = notebook(HERE + "scores = query @ key.T\n    raise NotImplementedError")
+    said = " ".join(str(exercise.check("q4", namespace=names)).split())
+    assert "NotImplementedError still stands in attention, below your code" in said
+    assert "Nothing is written here yet" not in said
+
+
+def test_an_endless_loop_is_stopped_and_named(exercise, monkeypatch):
+    from attncourse.grading import check
+
+    monkeypatch.setattr(check, "SLACK", -9.5)
+    names = notebook(
+        HERE + "while True:\n        try:\n            np.ones(3).sum()\n"
+        "        except KeyboardInterrupt:\n            np.zeros(3).sum()\n            raise"
+    )
+    said = " ".join(str(exercise.check("q4", namespace=names)).split())
+    assert "stopped after 0.5 s: does a loop never end?" in said
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from attncourse.reference import attention",
+        "import attncourse.reference as helper\n"
+        + HERE
+        + "return helper.attention(query, key, value)",
+        HERE + "from attncourse.reference import attention as given\n"
+        "    return given(query, key, value)",
+        "from attncourse.reference import attention as given\n"
+        "def helper(*args):\n    return given(*args)\n" + HERE + "return helper(query, key, value)",
+    ],
+    ids=["itself", "module", "inside", "through-a-helper"],
+)
+def test_an_answer_that_will_not_be_there_when_graded_is_said(exercise, source):
+    report = exercise.check("q4", namespace=notebook(source))
+    assert not report.passed
+    assert report.points == 0
+    assert "attncourse.reference, which is not there when your work is graded" in " ".join(
+        str(report).split()
+    )
+
+
+def test_the_courses_tools_beside_the_answer_do_no_harm(exercise):
+    names = {"attention": right, **notebook("from attncourse.reference import attention as other")}
+    names.pop("attention", None)
+    assert exercise.check("q4", namespace={**names, "attention": right}).passed
+
+
+def larger_lse(out1, lse1, out2, lse2):
+    lse = np.maximum(lse1, lse2)
+    share = np.exp(lse1 - np.logaddexp(lse1, lse2))[:, None]
+    return share * out1 + (1 - share) * out2, lse
+
+
+def test_a_mistake_is_named_only_if_it_is_that_one_on_other_numbers_too(monkeypatch):
+    """With one lse of 0 the larger of two is their sum: only other numbers tell them apart."""
+    from attncourse.grading import mistakes, plugin
+    from attncourse.grading.local import LocalTransport
+    from attncourse.grading.student import Asked
+
+    spec = Exercise("16").spec
+    args = (np.ones((1, 2)), np.zeros(1), np.zeros((1, 2)), np.array([1.0]))
+    given = [part.copy() for part in larger_lse(*args)]
+    trace = [Asked({"do": "call", "name": "merge", "args": args, "kwargs": {}}, given, False)]
+    row = plugin.TestResult("t", "q3", 1, "failed", "", [], trace=trace)
+    known = [m for m in mistakes.read_answers(spec, "wrong") if m.file != "q3_larger_lse"]
+    monkeypatch.setattr(mistakes, "read_answers", lambda *_: known)
+    assert [m.file for m in mistakes.nearest(spec, [row]).values()] == ["q3_logs_added"]
+    learner = LocalTransport({"merge": larger_lse})
+    assert mistakes.nearest(spec, [row], learner) == {}
+
+
+@pytest.mark.parametrize("number", ["03", "04", "07", "16"])
+def test_a_known_mistake_is_still_that_one_on_other_numbers(number):
+    """The second look must not take the name from those who made the mistake."""
+    from attncourse.grading.mistakes import read_answers
+
+    spec = Exercise(number).spec
+    for mistake in read_answers(spec, "wrong")[::3]:
+        names = mistake.namespace()
+        with np.errstate(all="ignore"):
+            report = Exercise(number).check(mistake.question, namespace=names)
+        if not report.passed and mistake.file not in ("q4_builds_the_square", "q4_zeros_when_long"):
+            assert mistake.name in str(report).replace("\n      ", " "), mistake.file
+
+
 def test_a_missing_function_is_named(exercise):
     assert "you have not defined attention" in str(exercise.check("q4", namespace={}))
 
@@ -112,10 +242,12 @@ def test_an_error_says_where(exercise):
         ("text", "wanted an array of numbers, came a str"),
         ([[1.0], [1.0, 2.0]], "the rows that came have different lengths"),
         (np.zeros((5, 4)), "wanted the shape (4, 3), came (5, 4)"),
+        ((np.zeros((4, 3)), np.zeros((4, 5))), "came 2 values, of the shapes (4, 3), (4, 5)"),
+        ((np.zeros((4, 3)), np.zeros((4, 3))), "came 2 arrays, wanted the first one alone"),
         (np.full((4, 3), np.nan), "nan at [0, 0], wanted finite numbers"),
         (object(), "cannot be read"),
     ],
-    ids=["none", "text", "ragged", "shape", "nan", "object"],
+    ids=["none", "text", "ragged", "shape", "two", "two-alike", "nan", "object"],
 )
 def test_odd_results_are_the_learners_and_are_explained(exercise, value, said):
     report = exercise.check("q4", namespace={"attention": lambda query, key, value_: value})

@@ -48,6 +48,8 @@ def test_a_passed_test_carries_what_its_markers_say(tmp_path):
         ("student.f()['x']", "failed", "could not use what came: TypeError"),
         ("1 / 0", "error", "ZeroDivisionError"),
         ("unknown_name", "error", "NameError"),
+        ("student.f(); unknown_name", "error", "NameError"),
+        ("student.f(); import no_such_module", "error", "ModuleNotFoundError"),
         ("assert False, 'by itself'", "failed", "by itself"),
     ],
 )
@@ -209,6 +211,14 @@ def test_what_counts_as_the_same(left, right, equal):
         ([True, True], [True, False], "wanted False at [1], came True (1 of 2 numbers differ)"),
         (3.0, 4.0, "it: wanted 4, came 3"),
         ([np.inf], [-np.inf], "largest error inf at [0]: wanted -inf, came inf"),
+        ([0, 1, 3], [0, 1], "it: wanted [0, 1], came [0, 1, 3]"),
+        ([], [2], "it: wanted [2], came []"),
+        (
+            np.float32([1.1, 2.0]),
+            [1.1, 2.0],
+            "wanted 1.1000000000000001, came 1.1000000238418579 (1 of 2 numbers differ); it is "
+            "float32, which holds about 7 digits: compute in float64",
+        ),
     ],
 )
 def test_a_comparison_says_what_was_wanted_and_what_came(came, wanted, said):

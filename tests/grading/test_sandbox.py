@@ -73,13 +73,14 @@ def test_environment_arguments_and_descriptors_tell_nothing(box):
     opened = (
         "import stat\ndef kind(n):\n    try:\n        mode = os.fstat(n).st_mode\n"
         "        pipe, device = stat.S_ISFIFO(mode), stat.S_ISCHR(mode)\n"
-        "        return 'pipe' if pipe else 'device' if device else mode\n"
+        "        other = 'socket' if stat.S_ISSOCK(mode) else 'epoll'\n"
+        "        return 'pipe' if pipe else 'device' if device else other\n"
         "    except OSError:\n        return None\n"
         "print([k for k in map(kind, range(4096)) if k])"
     )
-    assert (
-        sorted(json.loads(run(box, opened)[1].replace("'", '"'))) == ["device"] * 3 + ["pipe"] * 2
-    )
+    kinds = sorted(json.loads(run(box, opened)[1].replace("'", '"')))
+    loop = ["epoll", "socket", "socket"]  # the worker's own, for cells with `await`
+    assert kinds == sorted(["device"] * 3 + ["pipe"] * 2 + loop)
 
 
 def test_the_worker_is_nobody_and_has_no_rights(box):
@@ -112,7 +113,63 @@ def test_an_unknown_machine_is_refused_and_both_tables_are_whole():
     for machine in ("x86_64", "aarch64"):
         numbers = confine.denied(machine).values()
         assert len(set(numbers)) == len(numbers) > 80, machine
-        assert len(confine.filter_program(machine)) == 8 * (7 + 2 * len(numbers))
+        orders = 1 + 1 + 2 * len(confine._FCNTL_DENIED) + 1
+        assert len(confine.filter_program(machine)) == 8 * (7 + orders + 2 * len(numbers))
+
+
+SHARED = "import fcntl, os\nfd = os.open(os.__file__, os.O_RDONLY)\n"
+CHANNELS = {
+    "socketpair": "import socket\nsocket.socketpair()",
+    "flock": SHARED + "fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+    "record-lock": SHARED + "fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)",
+    "who-locks": SHARED + "fcntl.fcntl(fd, fcntl.F_GETLK, bytes(32))",
+    "lease": SHARED + "fcntl.fcntl(fd, 1024, 0)",
+    "notes": SHARED + "fcntl.fcntl(os.open('/usr/lib', os.O_RDONLY), 1026, 1)",
+    "page-cache": SHARED + "os.preadv(fd, [bytearray(1)], 0, os.RWF_NOWAIT)",
+    "advice": SHARED + "os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)",
+    "inotify": "import ctypes\nc = ctypes.CDLL(None, use_errno=True)\n"
+    "assert c.inotify_init() == -1\nraise OSError(ctypes.get_errno(), 'Operation not permitted')",
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_what_sandboxes_share_carries_nothing(box, name):
+    """Each of these told one submission something about another, or took memory past all limits."""
+    error, _ = run(box, CHANNELS[name])
+    assert "Operation not permitted" in error
+
+
+def test_what_fcntl_is_for_still_works(box):
+    code = SHARED + "print(fcntl.fcntl(fd, fcntl.F_GETFD), fcntl.fcntl(fd, fcntl.F_GETFL) >= 0)"
+    assert run(box, code) == ("", "1 True")
+
+
+def test_a_cell_may_still_wait_for_itself(box):
+    """Top-level `await` needs no socket."""
+    assert run(box, "async def two(): return 2\nprint(await two())") == ("", "2")
+
+
+def test_the_course_in_the_base_interpreter_is_masked(monkeypatch, tmp_path):
+    package = tmp_path / "lib/python3.11/site-packages/attncourse"
+    package.mkdir(parents=True)
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    assert str(package) in backends.masked()
+
+
+def test_processor_time_is_what_counts(bwrap):
+    """A busy machine makes the clock run on; only work and very long waits cost a question."""
+    wait = "import time\ndef wait(n):\n    time.sleep(n)\n    return n\n"
+    work = "def work():\n    while True: pass\n"
+    learner = remote(Cell(1, wait, "q1"), Cell(2, work, "q2"), q1=1.0, q2=1.0)
+    assert on(learner, "q1", lambda s: s.wait(2.0)) == 2.0
+    assert learner.accounts["q1"].used == pytest.approx(0.5, abs=0.2)
+    began = time.monotonic()
+    with pytest.raises(StudentError, match="time limit of 1 s"):
+        on(learner, "q2", lambda s: s.work())
+    assert time.monotonic() - began < 3.5, "its own work is stopped long before the clock"
+    with pytest.raises(StudentError, match="time limit of 1 s"):
+        on(learner, "q1", lambda s: s.wait(60.0))
+    learner.close()
 
 
 def test_a_filter_that_does_not_hold_stops_the_worker(monkeypatch):
@@ -445,10 +502,16 @@ WASTEFUL = "import numpy as np\ndef wasteful(n):\n    return float(np.ones(n).su
 
 
 @pytest.mark.parametrize(
-    "before", ["", "kept = np.ones(20_000_000)", "np.ones(40_000_000)", "import matplotlib.pyplot"]
+    "before",
+    [
+        "",
+        "import numpy as np\nkept = np.ones(20_000_000)",
+        "import numpy as np\nnp.ones(40_000_000)",
+        "import matplotlib.pyplot",
+    ],
 )
 def test_memory_of_a_call_is_measured(bwrap, before):
-    learner = remote(Cell(1, f"{WASTEFUL}\n{before}", "q1"))
+    learner = remote(Cell(1, before), Cell(2, WASTEFUL, "q1"))
     for _ in range(2):
         value, peak = on(learner, "q1", lambda s: s.measure("wasteful", 10_000_000))
         assert value == 10_000_000
@@ -460,13 +523,68 @@ def test_memory_of_a_call_is_measured(bwrap, before):
 
 def test_memory_is_measured_in_a_fresh_worker_where_peaks_stay(bwrap, monkeypatch):
     monkeypatch.setattr(Sandbox, "reset_peak", lambda _: False)
-    starts = []
-    learner = remote(Cell(1, f"{WASTEFUL}\nkept = np.ones(20_000_000)", "q1"), starts=starts)
+    kept = Cell(1, "import numpy as np\nkept = np.ones(20_000_000)")
+    learner = remote(kept, Cell(2, WASTEFUL, "q1"))
     on(learner, "q1", lambda s: s.wasteful(20_000_000))
     _, peak = on(learner, "q1", lambda s: s.measure("wasteful", 10_000_000))
     assert 70e6 < peak < 90e6
-    assert len(starts) == 2
     learner.close()
+
+
+BUFFER = "import numpy as np\nbuffer = np.ones(10_000_000)\n"
+INTO = "def wasteful(n):\n    buffer[:n] = 1.0\n    return float(buffer[:n].sum())"
+LAZY = (
+    "import numpy as np\nkept = {}\ndef wasteful(n):\n"
+    "    kept.setdefault(0, np.ones(10_000_000))[:n] = 1.0\n    return float(n)"
+)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [[Cell(1, BUFFER + INTO, "q1")], [Cell(1, BUFFER), Cell(2, INTO, "q1")], [Cell(1, LAZY, "q1")]],
+    ids=["beside-the-answer", "in-another-cell", "at-the-first-call"],
+)
+def test_a_buffer_made_beforehand_counts(bwrap, cells):
+    """Memory that is there already is newly touched by nobody."""
+    learner = remote(*cells)
+    on(learner, "q1", lambda s: s.wasteful(10))
+    _, peak = on(learner, "q1", lambda s: s.measure("wasteful", 5_000_000))
+    assert peak > 70e6
+    learner.close()
+
+
+def test_a_measured_answer_may_need_the_rest_of_the_notebook(bwrap):
+    helper = Cell(1, "def helper(n):\n    return n + 1")
+    learner = remote(helper, Cell(2, "def wasteful(n):\n    return helper(n)", "q1"))
+    value, peak = on(learner, "q1", lambda s: s.measure("wasteful", 1))
+    assert (value, peak < 5e6) == (2, True)
+    assert on(learner, "q1", lambda s: s.wasteful(2)) == 3, "later calls find a whole notebook"
+    learner.close()
+
+
+def test_a_worker_that_somebody_else_kills_is_tried_once_more(bwrap, monkeypatch, exercise):
+    """As the kernel does where memory is short: that is no fault of the learner."""
+    import mini
+
+    from attncourse.grading.grade import Job, grade
+    from attncourse.grading.settings import Settings
+
+    killed, ask = [], Sandbox.ask
+
+    def ask_and_kill(self, request, *rest):
+        if request.get("do") == "call" and len(killed) < limits[-1]:
+            killed.append(os.kill(self.worker_pid(), 9))
+            time.sleep(0.2)
+        return ask(self, request, *rest)
+
+    monkeypatch.setattr(Sandbox, "ask", ask_and_kill)
+    job = Job("ana", mini.answers(), Settings(str(exercise)))
+    limits = []
+    for limit, wanted in ((1, ("4.5", "graded")), (9, ("0", "died"))):
+        killed.clear()
+        limits.append(limit)
+        result = grade(job)
+        assert (result["points"], result["status"]) == wanted
 
 
 def test_a_missing_name_is_said_kindly(learner):

@@ -22,11 +22,12 @@ OPTIONS = {
     "--image": (["other"], {"image": "other"}),
     "--backend": (["none", "--i-trust-these-submissions"], {"backend": "none"}),
     "--private-dir": (["PRIVATE"], "another folder"),
+    "--free-seconds": (["7"], {"free_seconds": 7.0}),
     "--i-trust-these-submissions": None,  # with --backend
     "--exercise": None,  # each run here needs it
     **dict.fromkeys(["--json", "--gradescope"]),
     **dict.fromkeys(["--roster", "--out", "--jobs", "--executor", "--scheduler", "--resume"]),
-    **dict.fromkeys(["--due", "-h", "--help"]),
+    **dict.fromkeys(["--due", "--max-mb", "-h", "--help"]),
 }
 REACH = [name for name, what in OPTIONS.items() if what]
 
@@ -96,14 +97,19 @@ def test_an_option_reaches_the_job_of_one_and_of_batch_alike(job, option):
         assert getattr(plain.settings, name) != value
 
 
-SLOW = "import time\ntime.sleep(0.5)\n"
+SLOW = "import time\nuntil = time.process_time() + 0.5\n"
+SLOW += "while time.process_time() < until: pass\n"
 
 
 def test_the_time_factor_reaches_deadlines_and_walls_of_both(tmp_path, exercise, bwrap, capsys):
     """A cell and a call that are too slow by themselves are not when time is stretched."""
     settings = (exercise / "exercise.toml").read_text().replace("seconds = 3", "seconds = 0.4")
     (exercise / "exercise.toml").write_text(settings)
-    body = mini.SOFTMAX.replace("):\n", "):\n    import time\n    time.sleep(0.3)\n")
+    body = mini.SOFTMAX.replace(
+        "):\n",
+        "):\n    import time\n    until = time.process_time() + 0.3\n"
+        "    while time.process_time() < until: pass\n",
+    )
     mini.write_submissions(tmp_path / "subs", {"ana": mini.answers(SLOW + body)})
     seen = {}
     for factor in ("1", "20"):

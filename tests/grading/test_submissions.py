@@ -13,7 +13,7 @@ import pytest
 from attncourse.grading.cells import InvalidNotebook, read_cells
 from attncourse.grading.late import factor, lateness, when
 from attncourse.grading.points import exact, shown
-from attncourse.grading.roster import Learner, RosterError, join, read_roster
+from attncourse.grading.roster import Learner, RosterError, join, read_roster, unmatched
 from attncourse.grading.submissions import Submission, Unreadable, find
 
 
@@ -107,7 +107,7 @@ def test_a_zip_bomb_is_not_blown_up(tmp_path):
         for _ in range(300):
             big.write(bytes(1 << 20))
     assert place.stat().st_size < 1 << 20
-    with pytest.raises(Unreadable, match="larger than 20 MB"):
+    with pytest.raises(Unreadable, match="larger than 64 MB: clear the notebook's outputs"):
         find(place)[0].read()
 
 
@@ -258,6 +258,11 @@ def test_lateness_costs_what_the_rule_says():
     assert factor(timedelta(days=9), None) == 1
     with pytest.raises(ValueError, match="offset"):
         when("2026-03-01T23:59:00")
+    for text in ("2026-03-01", "2026-03-01T12:00:00"):
+        with pytest.raises(ValueError, match="write ") as error:
+            when(text)
+        advice = str(error.value).split("write ")[1].split(",")[0]
+        assert when(advice).isoformat().startswith("2026-03-01T"), "its own advice is accepted"
 
 
 def test_points_do_not_drift():
@@ -278,10 +283,106 @@ def test_folders_of_different_names_are_never_merged(tmp_path, names):
     assert len(find(entries)) == 2
 
 
-def test_the_newest_of_two_that_match_one_learner_is_graded(tmp_path):
-    put(tmp_path, "ANA/nb.ipynb", "ana/nb.ipynb")
-    for name, seconds in (("ANA", 9e8), ("ana", 8e8)):
-        os.utime(tmp_path / name / "nb.ipynb", (seconds, seconds))
-    pairs = {pair.student: pair for pair in join(find(tmp_path), [Learner("Ana")])}
-    assert pairs.pop("Ana").submission.inner == "ANA/nb.ipynb"
-    assert [pair.submission.inner for pair in pairs.values()] == ["ana/nb.ipynb"]
+def test_two_that_claim_one_learner_are_refused_and_named(tmp_path):
+    """`GOOD0/nb.ipynb` took the place of `good0/nb.ipynb` because it was newer."""
+    files = ["ANA/nb.ipynb", "ana/nb.ipynb"]
+    put(tmp_path, *files)
+    (pair,) = join(find(tmp_path), [Learner("Ana")])
+    assert "2 submissions claim to be of Ana" in pair.problem
+    assert all(repr(name) in pair.problem for name in files)
+
+
+def test_a_folder_inside_a_submission_impersonates_nobody(tmp_path):
+    put(tmp_path, "eve/Bob Lee_12_assignsubmission_file_/nb.ipynb", "bob/nb.ipynb")
+    roster = [Learner("bob", "Bob Lee", moodle_id="12"), Learner("eve")]
+    pairs = {pair.student: pair for pair in join(find(tmp_path), roster)}
+    assert pairs["bob"].submission.inner == "bob/nb.ipynb"
+    assert pairs["eve"].submission.inner.startswith("eve/")
+    assert not any(pair.problem for pair in pairs.values())
+
+
+def test_a_number_and_a_name_of_two_learners_are_a_conflict():
+    roster = [Learner("s1", "Ana Lima", moodle_id="77"), Learner("s2", "Bob Lee")]
+    pairs = {pair.student: pair for pair in join([submission("Bob Lee", "77")], roster)}
+    assert "number of one learner and the name of another: s1 and s2" in pairs["Bob Lee"].problem
+    assert pairs["s1"].submission is pairs["s2"].submission is None
+    assert [row[:2] for row in unmatched(list(pairs.values()))] == [
+        ("conflict", "Bob Lee"),
+        ("nothing matched", "s1"),
+        ("nothing matched", "s2"),
+    ]
+
+
+def test_flat_moodle_names_are_read(tmp_path):
+    put(tmp_path, "Ana Lee_201_assignsubmission_file_nb.ipynb", "Bo_7_assignsubmission_file.ipynb")
+    found = [(one.student, one.number) for one in find(tmp_path)]
+    assert found == [("Ana Lee", "201"), ("Bo", "7")]
+    pairs = join(find(tmp_path), [Learner("s1", moodle_id="201"), Learner("s2", "Bo")])
+    assert all(pair.submission for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ana/answer.py", "ana.py", "ana_1001_555_nb.html", "Ana_7_assignsubmission_file_/x.txt"],
+)
+def test_what_is_no_notebook_is_handed_in_all_the_same(tmp_path, name):
+    put(tmp_path, name, "bob/nb.ipynb", "README.md", "notes.txt")
+    first, second = find(tmp_path)
+    assert (first.student.lower(), second.student) == ("ana", "bob")
+    with pytest.raises(Unreadable, match=r"no notebook .* was handed in"):
+        first.read()
+
+
+def test_a_script_that_lies_about_is_nobodys(tmp_path):
+    put(tmp_path, "ana.py", "numpy.py", "bob.ipynb")
+    named = {pair.student: pair for pair in join(find(tmp_path), [Learner("ana"), Learner("bob")])}
+    assert set(named) == {"ana", "bob"}
+    assert named["ana"].submission.inner == "ana.py"
+    assert [pair.student for pair in join(find(tmp_path), None)] == ["bob"]
+
+
+CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Essay (9)
+    Points Possible,,,,,10
+"Lima, Ana",1001,s1,ana@x.org,A,
+"Lee, Bob",1002,,bob@x.org,A,7
+"Student, Test",1003,,f00,A,
+"""
+MOODLE = """Identifier,"Full name","Email address",Status,Grade
+"Participant 201","Ana Lima",ana@x.org,Submitted,
+"Participant 202","Bob Lee",bob@x.org,"No submission",
+"""
+PARTICIPANTS = "First name;Last name;ID number;Email address\nAna;Lima;s1;ana@x.org\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            CANVAS,
+            [
+                Learner("s1", "Lima, Ana", "ana@x.org", "1001"),
+                Learner("bob@x.org", "Lee, Bob", "bob@x.org", "1002"),
+            ],
+        ),
+        (
+            MOODLE,
+            [
+                Learner("ana@x.org", "Ana Lima", "ana@x.org", moodle_id="201"),
+                Learner("bob@x.org", "Bob Lee", "bob@x.org", moodle_id="202"),
+            ],
+        ),
+        (PARTICIPANTS, [Learner("s1", "Ana Lima", "ana@x.org")]),
+        ("id;name\ns1;José\n", [Learner("s1", "José")]),
+        ('id,name\ns1,"Ana\nLima"\n', [Learner("s1", "Ana Lima")]),
+    ],
+    ids=["canvas", "moodle-worksheet", "moodle-participants", "semicolons", "line-in-a-cell"],
+)
+def test_what_the_platforms_export_is_a_roster(tmp_path, text, wanted):
+    (tmp_path / "roster.csv").write_text(text, encoding="utf-8")
+    assert read_roster(tmp_path / "roster.csv") == wanted
+
+
+def test_a_roster_that_is_not_utf8_is_told_what_to_do(tmp_path):
+    (tmp_path / "roster.csv").write_bytes("id,name\ns1,José\n".encode("latin-1"))
+    with pytest.raises(RosterError, match="save it as CSV UTF-8"):
+        read_roster(tmp_path / "roster.csv")

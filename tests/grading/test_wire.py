@@ -160,3 +160,8 @@ def test_a_message_is_measured_before_it_is_read():
         frame_size(FRAME.pack(MAGIC, 101), limits)
     with pytest.raises(WireError, match="start"):
         frame_size(FRAME.pack(b"PICK", 1), limits)
+
+
+def test_the_widest_floats_are_read():
+    came = plain(np.array([0.5, 2.0], dtype=np.longdouble))
+    assert (came.dtype, came.tolist()) == (np.dtype("float64"), [0.5, 2.0])

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from attncourse.grading.inside.wire import StudentError, plain
+from attncourse.grading.inside.wire import StudentError, encode, plain
 
 __all__ = ["Calls", "failure"]
 
 TEXT_LIMIT = 600
-_KINDS = ("call", "new", "method", "attribute", "grad", "measure")
+_KINDS = ("call", "new", "method", "attribute", "grad", "measure", "changed")
 
 
 def failure(error: BaseException) -> StudentError:
@@ -154,6 +154,24 @@ class Calls:
         finally:
             tracemalloc.stop()
 
+    def changed(
+        self, name: str, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> tuple[Any, list[str]]:
+        """Call a function; return its result and which of its arguments it has changed in place.
+
+        An argument is called `argument 1` if it is the first, and by its name if it was given so.
+        """
+        library = self._library(name)
+        before = {f"argument {n}": value for n, value in enumerate(args, start=1)}
+        before |= dict(kwargs or {})
+        given = _given(before, library)
+        own = [value for key, value in given.items() if key not in (kwargs or {})]
+        named = {key: given[key] for key in kwargs or {}}
+        result = self._run(self._named(name), library, own, named, copy=False)
+        after = {key: self._cross(value, "an argument") for key, value in given.items()}
+        same = {key: encode(plain(before[key])) == encode(after[key]) for key in before}
+        return result, [key for key in before if not same[key]]
+
     def _named(self, name: str) -> Any:
         """Return what the learner defined under a name."""
         if name not in self.namespace:
@@ -180,10 +198,14 @@ class Calls:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         keep: bool = False,
+        copy: bool = True,
     ) -> Any:
         """Call a learner's callable; whatever it raises becomes text."""
+        own, named = list(args), dict(kwargs)
         try:
-            made = function(*_given(list(args), library), **_given(dict(kwargs), library))
+            if copy:
+                own, named = _given(own, library), _given(named, library)
+            made = function(*own, **named)
         except MemoryError as error:
             raise failure(error) from error
         except BaseException as error:

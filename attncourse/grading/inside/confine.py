@@ -30,7 +30,10 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "execve": (59, 221), "execveat": (322, 281),
     # Sockets.
     "socket": (41, 198), "connect": (42, 203), "accept": (43, 202), "bind": (49, 200),
-    "listen": (50, 201), "accept4": (288, 242),
+    "listen": (50, 201), "accept4": (288, 242), "socketpair": (53, 199),
+    # Files that others see too: who holds a lock, who reads.
+    "flock": (73, 32), "inotify_init": (253, None), "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
     # Memory that no limit counts.
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "memfd_create": (319, 279),
     "memfd_secret": (447, 447), "semget": (64, 190), "semop": (65, 193), "semtimedop": (220, 192),
@@ -65,6 +68,11 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "move_pages": (279, 239), "clock_adjtime": (305, 266), "finit_module": (313, 273),
     "kexec_file_load": (320, 294), "quotactl_fd": (443, 443),
 }  # fmt: skip
+# Of `fcntl` only these orders are refused: locks, leases and notes of changes on shared files, and
+# larger pipes, whose memory no limit counts.
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_FCNTL_DENIED = (5, 6, 7, 36, 37, 38, 1024, 1025, 1026, 1031)
+_SECOND_ARGUMENT = 24  # its place in `struct seccomp_data`, lower half
 _ARCHITECTURES = {"x86_64": (0, 0xC000_003E), "aarch64": (1, 0xC000_00B7)}
 
 
@@ -144,6 +152,10 @@ def filter_program(machine: str) -> bytes:
         (_AT_LEAST, 0, 1, _NEWEST + 1),
         (_RETURN, 0, 0, _ABSENT),
     ]
+    orders = [(_EQUAL, 0, 1, order) for order in _FCNTL_DENIED]
+    orders = [step for order in orders for step in (order, (_RETURN, 0, 0, _DENY))]
+    own = [(_LOAD, 0, 0, _SECOND_ARGUMENT), *orders, (_RETURN, 0, 0, _ALLOW)]
+    steps += [(_EQUAL, 0, len(own), _FCNTL[machine]), *own]
     for number in sorted(denied(machine).values()):
         steps += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _DENY)]
     return b"".join(struct.pack("<HBBI", *step) for step in [*steps, (_RETURN, 0, 0, _ALLOW)])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from attncourse.grading.inside.left_out import lenient_imports, run_once
+
 __all__ = ["make_shell"]
 
 
 def make_shell() -> Any:
-    """Make the shell in which a learner's cells run."""
+    """Make the shell in which a learner's cells run; `left_out` holds the imports that failed."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -27,4 +29,6 @@ def make_shell() -> Any:
     shell.enable_matplotlib = shell.enable_gui = quiet
     for name in ("pip", "conda", "mamba", "uv", "matplotlib", "load_ext", "autoreload"):
         shell.register_magic_function(quiet, "line", name)
+    shell.register_magic_function(run_once(shell), "line_cell", "timeit")
+    shell.left_out = lenient_imports(shell)
     return shell

@@ -139,6 +139,8 @@ def _plain_array(value: Any) -> np.ndarray:
             f"got a {type(value).__name__}; what may be passed or returned: {_MAY_CROSS}"
         )
     dtype = value.dtype.newbyteorder("=")
+    if dtype == np.longdouble:  # wider where the machine has it: its numbers are right, only longer
+        dtype = np.dtype("float64")
     if dtype not in _CODES:
         raise TypeError(f"got an array of dtype {value.dtype}; allowed: bool, int and float dtypes")
     if value.ndim > MAX_AXES:

@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Any
 
+from IPython.core.async_helpers import get_asyncio_loop
+
 from attncourse.grading.inside.calls import Calls, failure
 from attncourse.grading.inside.confine import confine
 from attncourse.grading.inside.shell import make_shell
@@ -99,15 +101,19 @@ class Worker:
 
     def run_cell(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one cell; its error is an answer, not a failure."""
+        left_out = self.shell.left_out
+        left_out.clear()
         result = self.shell.run_cell(request["source"], silent=True, store_history=False)
         error = result.error_before_exec or result.error_in_exec
-        text = "" if error is None else str(failure(error))
+        missing = [f"ModuleNotFoundError: {text}" for text in left_out]
+        text = "\n".join([*missing, *([] if error is None else [str(failure(error))])])
         memory = isinstance(error, MemoryError)
         return {"error": text, "output": self.output.take(), "memory": memory}
 
 
 def start(order: dict[str, Any]) -> tuple[Worker, bool]:
     """Bind this process and make ready for learner code; tell whether calls are filtered."""
+    get_asyncio_loop()  # for cells with `await`: later no loop can be made, since it takes sockets
     filtered = confine(order["memory_bytes"], order["cpu_seconds"], order["file_bytes"])
     if "torch" in order["arrays"].values():
         import torch

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, unchanged
 
 
 @pytest.mark.question("q1")
@@ -28,7 +28,7 @@ def rows_of_weights(scores):
 
 
 @pytest.mark.question("q2")
-@pytest.mark.points(1)
+@pytest.mark.points(0.5)
 @pytest.mark.hint("Does it work for one row of shape (S,) too?")
 def test_rows_of_any_kind(student, rng):
     """Rectangles and a single row."""
@@ -59,7 +59,7 @@ def test_large_sharpness_is_the_hard_lookup(student, rng):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(1)
+@pytest.mark.points(0.5)
 @pytest.mark.hint("Each output lies between the smallest and the largest value of its column.")
 def test_equal_values_come_out_unchanged(student, rng):
     """Weights of each query add up to 1."""
@@ -81,3 +81,29 @@ def test_query_by_query(student, rng):
             powers = np.exp(key @ one / width**0.5)
             rows.append(powers @ value / powers.sum())
         close(student.attention(query, key, value), np.array(rows), "the result")
+
+
+@pytest.mark.question("q2")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_scores_stay_as_they_are(student, rng):
+    """The scores that go in stay as they are."""
+    scores = rng.normal(size=(3, 5))
+    out, changes = student.changed("softmax", scores)
+    close(out, rows_of_weights(scores), "the weights")
+    unchanged(changes)
+
+
+@pytest.mark.question("q4")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_query_key_and_value_stay_as_they_are(student, rng):
+    """Query, key and value stay as they are."""
+    query, key, value = rng.normal(size=(3, 5, 4))
+    out, changes = student.changed("attention", query, key, value)
+    close(out, rows_of_weights(query @ key.T / 2.0) @ value, "the result")
+    unchanged(changes)

@@ -69,7 +69,7 @@ def test_scores_are_sharpened_before_softmax(student):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(1)
+@pytest.mark.points(0.5)
 @pytest.mark.hint(
     "L queries give L rows, each as wide as a value.",
     "Scores have shape (L, S): query @ key.T. Weights times value gives (L, Ev).",
@@ -82,7 +82,7 @@ def test_shape_of_attention(student, rng):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(1)
+@pytest.mark.points(1.5)
 @pytest.mark.hint(
     "Compare your scores with the formula, from the inside out: product, scale, softmax, values.",
     "The scale is 1 / sqrt(E), E the width of a query; softmax runs over the keys, the last axis.",

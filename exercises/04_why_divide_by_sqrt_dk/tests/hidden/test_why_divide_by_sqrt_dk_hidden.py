@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, unchanged
 
 
 @pytest.mark.question("q1")
@@ -33,7 +33,7 @@ def softmax_of(row):
 
 
 @pytest.mark.question("q2")
-@pytest.mark.points(1)
+@pytest.mark.points(0.5)
 @pytest.mark.hint("Does each row have its own maximum?")
 def test_rows_of_very_different_size(student, rng):
     """A row around +900 beside a row around -900."""
@@ -71,7 +71,7 @@ def test_finite_differences(student, rng):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(2)
+@pytest.mark.points(1)
 @pytest.mark.hint("Is each row treated by itself? A constant gradient must give 0.")
 def test_row_by_row_with_the_jacobian(student, rng):
     """The gradient equals grad times the Jacobian, row by row."""
@@ -82,3 +82,40 @@ def test_row_by_row_with_the_jacobian(student, rng):
         table = [[a * ((i == j) - b) for j, b in enumerate(row)] for i, a in enumerate(row)]
         wanted.append(slope @ np.array(table))
     close(student.softmax_backward(weights, grad), np.array(wanted), "the gradient")
+
+
+@pytest.mark.question("q2")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_scores_stay_as_they_are(student, rng):
+    """The scores that go in stay as they are."""
+    scores = rng.normal(size=(3, 5))
+    out, changes = student.changed("stable_softmax", scores)
+    close(out, np.array([softmax_of(list(row)) for row in scores]), "the weights")
+    unchanged(changes)
+
+
+@pytest.mark.question("q4")
+@pytest.mark.points(0.5)
+@pytest.mark.hint("Which array in your code has S times S numbers? One sum for each row is enough.")
+def test_no_table_is_built(student, rng):
+    """4 rows of 2,048 weights in less than 8 MB."""
+    weights, grad = np.full((4, 2048), 1 / 2048), rng.normal(size=(4, 2048))
+    out, peak = student.measure("softmax_backward", weights, grad)
+    assert peak < 8e6, f"at its peak it took {peak / 1e6:.0f} MB, allowed are 8 MB"
+    close(out, weights * (grad - grad.mean(axis=1, keepdims=True)), "the gradient")
+
+
+@pytest.mark.question("q4")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_weights_and_grad_stay_as_they_are(student, rng):
+    """Weights and gradient stay as they are."""
+    weights, grad = np.full((3, 4), 0.25), rng.normal(size=(3, 4))
+    out, changes = student.changed("softmax_backward", weights, grad)
+    close(out, weights * (grad - grad.mean(axis=1, keepdims=True)), "the gradient")
+    unchanged(changes)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, unchanged
 
 
 @pytest.mark.question("q1")
@@ -22,10 +22,11 @@ def test_every_pair_of_lengths(student):
 @pytest.mark.points(1)
 @pytest.mark.hint("Empty and full sequences are sequences too.")
 def test_empty_and_full_sequences(student, rng):
-    """Lengths from 0 to all."""
-    lengths = np.concatenate([[0, 7], rng.integers(0, 8, size=4)])
-    wanted = [[place < length for place in range(7)] for length in lengths]
-    close(student.padding_mask(lengths, 7), np.array(wanted), "the mask")
+    """Lengths from 0 to all, and a batch in which every sequence is short."""
+    full = np.concatenate([[0, 7], rng.integers(0, 8, size=4)])
+    for lengths in (full, np.array([3, 1, 4]), np.array([0])):
+        wanted = [[place < length for place in range(7)] for length in lengths]
+        close(student.padding_mask(lengths, 7), np.array(wanted), "the mask")
 
 
 @pytest.mark.question("q3")
@@ -60,7 +61,7 @@ def test_random_masks(student, rng):
 
 
 @pytest.mark.question("q4")
-@pytest.mark.points(1)
+@pytest.mark.points(0.5)
 @pytest.mark.hint("A hidden key's score may be enormous. Does it still have no influence at all?")
 def test_hidden_keys_cannot_shout(student, rng):
     """A hidden key with an enormous score changes nothing."""
@@ -87,3 +88,18 @@ def test_small_and_cancelling_changes(student, rng):
     after[2] += [0.25, -0.25, 0.0]
     after[4] -= [0.0, 0.0, 1e-6]
     close(student.leaking_positions(before, after, 5), [2, 4], "the positions")
+
+
+@pytest.mark.question("q4")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_query_key_value_and_mask_stay_as_they_are(student, rng):
+    """Query, key, value and mask stay as they are."""
+    query, key, value = rng.normal(size=(3, 5, 4))
+    allowed = rng.random((5, 5)) < 0.5
+    out, changes = student.changed("masked_attention", query, key, value, allowed)
+    wanted = [one_query(q, key, value, row) for q, row in zip(query, allowed, strict=True)]
+    close(out, np.array(wanted), "the result")
+    unchanged(changes)

@@ -15,9 +15,11 @@ T, F = True, False
     "Compare np.arange(seq_len_kv)[None, :] with np.arange(seq_len_q)[:, None].",
 )
 def test_square_triangle(student):
-    """Three queries on three keys."""
+    """Top left: three queries on three keys, two on four."""
     wanted = np.array([[T, F, F], [T, T, F], [T, T, T]])
     close(student.causal_mask(3, 3, "top_left"), wanted, "the mask")
+    wanted = np.array([[T, F, F, F], [T, T, F, F]])
+    close(student.causal_mask(2, 4, "top_left"), wanted, "the mask of 2 queries and 4 keys")
 
 
 @pytest.mark.question("q1")
@@ -79,10 +81,10 @@ def test_only_allowed_keys_count(student, rng):
 )
 def test_no_key_gives_zeros(student, rng):
     """A query without any key gets zeros."""
-    query, key, value = rng.normal(size=(2, 4)), rng.normal(size=(3, 4)), np.ones((3, 2))
-    allowed = np.array([[T, T, F], [F, F, F]])
+    query, key, value = rng.normal(size=(3, 4)), np.ones((3, 4)), rng.normal(size=(3, 2))
+    allowed = np.array([[T, T, F], [F, F, F], [F, F, T]])
     out = student.masked_attention(query, key, value, allowed)
-    close(out, [[1.0, 1.0], [0.0, 0.0]], "the result")
+    close(out, [value[:2].mean(axis=0), [0.0, 0.0], value[2]], "the result")
 
 
 @pytest.mark.question("q5")

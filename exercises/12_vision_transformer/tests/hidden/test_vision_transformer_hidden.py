@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attncourse.grading.compare import close
+from attncourse.grading.compare import close, unchanged
 
 
 @pytest.mark.question("q1")
@@ -34,7 +34,7 @@ def test_back_to_pictures_of_any_shape(student, rng):
 
 
 @pytest.mark.question("q3")
-@pytest.mark.points(2)
+@pytest.mark.points(1.5)
 @pytest.mark.hint("Which row of the positions belongs to the class token?")
 def test_every_token_has_its_position(student, rng):
     """Row by row."""
@@ -58,3 +58,17 @@ def test_both_ways_on_every_pixel(student):
             close(student.pixels_of_token(token, width, patch), [top, left], "the pixel")
             for row, column in ((top, left), (top + 2, left + 1)):
                 close(student.token_of_pixel(row, column, width, patch), token, "the token")
+
+
+@pytest.mark.question("q3")
+@pytest.mark.points(0.5)
+@pytest.mark.hint(
+    "Do you write into an array that you were given? Whoever calls you needs it again."
+)
+def test_weights_and_positions_stay_as_they_are(student, rng):
+    """Patches, weight, class token and positions stay as they are."""
+    patches, weight, token = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), rng.normal(size=2)
+    positions = rng.normal(size=(4, 2))
+    out, changes = student.changed("embed", patches, weight, token, positions)
+    close(out, np.vstack([token, patches @ weight]) + positions, "the tokens")
+    unchanged(changes)

@@ -84,10 +84,10 @@ def test_two_blocks_are_one(student, rng):
     "lse = np.logaddexp(lse1, lse2); the shares are exp(lse1 - lse) and exp(lse2 - lse).",
 )
 def test_two_halves_by_hand(student):
-    """Sums of 1 and 3 share the output 1 to 3."""
+    """Sums of 2 and 6 share the output 1 to 3."""
     out1, out2 = np.array([[4.0, 0.0]]), np.array([[8.0, 4.0]])
-    out, lse = student.merge(out1, np.array([0.0]), out2, np.log([3.0]))
-    close(lse, np.log([4.0]), "the lse")
+    out, lse = student.merge(out1, np.log([2.0]), out2, np.log([6.0]))
+    close(lse, np.log([8.0]), "the lse")
     close(out, [[7.0, 3.0]], "the output")
 
 

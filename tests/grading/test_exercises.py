@@ -39,14 +39,19 @@ def killed(folder):
     return kills(load(folder))
 
 
-def test_the_course_has_its_six_exercises():
-    assert [folder.name[:2] for folder in FOLDERS] == ["03", "04", "05", "07", "12", "16"]
+@every
+def test_the_book_leads_to_an_exercise_and_its_chapter_too(folder):
+    place = f"exercises/{folder.name}/{folder.name}"
+    assert place in (ROOT / "_toc.yml").read_text("utf-8")
+    assert f"{place}.ipynb" in (ROOT / "book" / "exercises.md").read_text("utf-8")
+    (chapter,) = (ROOT / "chapters").glob(f"{folder.name[:2]}_*.ipynb")
+    assert f"{place}.ipynb" in chapter.read_text("utf-8")
 
 
 @every
 def test_an_exercise_is_as_large_as_promised(folder):
     spec = load(folder)
-    assert 3 <= len(spec.questions) <= 5
+    assert 3 <= len(spec.questions) <= 6
     assert 30 <= spec.minutes <= 60
     assert len(read_answers(spec, "wrong")) >= 8
     assert len(read_answers(spec, "right")) >= 2

@@ -41,9 +41,11 @@ def test_two_of_four(student):
     "Keep a token if all likelier ones together hold less than p.",
 )
 def test_seven_tenths(student):
-    """The tokens of [.1, .5, .15, .25] that hold .7."""
-    kept = student.keep_top_p(np.array([0.1, 0.5, 0.15, 0.25]), 0.7)
-    close(kept, [0.0, 2 / 3, 0.0, 1 / 3], "the probabilities")
+    """The tokens of [.1, .5, .15, .25] that hold .7, and those that hold .95."""
+    probs = np.array([0.1, 0.5, 0.15, 0.25])
+    some, nearly_all = (student.keep_top_p(probs, p) for p in (0.7, 0.95))
+    close(some, [0.0, 2 / 3, 0.0, 1 / 3], "the probabilities for p = .7")
+    close(nearly_all, probs, "the probabilities for p = .95")
 
 
 @pytest.mark.question("q4")

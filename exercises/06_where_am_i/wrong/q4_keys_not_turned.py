@@ -1,0 +1,22 @@
+"""The keys are not turned
+
+Do you turn both sides of the dot product?
+
+rotary(keys, np.arange(len(keys)), base)
+"""
+
+import numpy as np
+
+
+def rotary(x, positions, base=10_000.0):
+    width = x.shape[1]
+    angle = positions[:, None] * base ** (-np.arange(0, width, 2) / width)
+    cos, sin = np.cos(angle), np.sin(angle)
+    first, second = x[:, : width // 2], x[:, width // 2 :]
+    turned = [first * cos - second * sin, first * sin + second * cos]
+    return np.concatenate(turned, axis=1)
+
+
+def newest_scores(query, keys, base=10_000.0):
+    places = np.arange(len(keys))
+    return keys @ rotary(query[None], places[-1:], base)[0]

@@ -54,10 +54,10 @@ def test_one_component_at_a_time(student):
     "rotary(query[None], np.array([len(keys) - 1]), base)",
 )
 def test_three_keys(student):
-    """Three equal keys, and a query equal to them."""
-    same = np.array([1.0, 0.0])
-    scores = student.newest_scores(same, np.stack([same] * 3), 100.0)
-    close(scores, [np.cos(2.0), np.cos(1.0), 1.0], "the scores")
+    """Three keys of one pair each."""
+    keys = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    scores = student.newest_scores(np.array([1.0, 0.0]), keys, 100.0)
+    close(scores, [np.cos(2.0), np.cos(1.0) + np.sin(1.0), 0.0], "the scores")
 
 
 @pytest.mark.question("q5")
@@ -96,8 +96,8 @@ def test_later_keys(student):
 )
 def test_a_layer_that_copies(student):
     """A layer that hands each token on, and one that adds the position."""
-    x, order = np.array([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]]), np.array([2, 0, 1])
+    x, order = np.array([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0], [4.0, 4.0]]), np.array([1, 2, 3, 0])
     close(student.order_matters(x, x[order], order), 0.0, "the difference without positions")
-    place = np.arange(3.0)[:, None]
+    place = np.arange(4.0)[:, None]
     came = student.order_matters(x + place, x[order] + place, order)
-    close(came, 2.0, "the difference with positions")
+    close(came, 3.0, "the difference with positions")

@@ -75,7 +75,7 @@ def test_no_archive_holds_a_solution_or_a_hidden_test(built):
         files = [member for member in archive.getmembers() if member.isfile()]
         texts.update({file.name: archive.extractfile(file).read() for file in files})
     specs = [load(path.parent) for path in sorted(ROOT.glob("exercises/*/source.ipynb"))]
-    assert len(specs) == 6
+    assert specs
     for spec in specs:
         for name, data in texts.items():
             assert leaks(spec, data.decode("utf-8", "replace"), whole=True) == [], name

@@ -1,4 +1,4 @@
-"""The six exercises grade: right answers get everything, wrong ones lose, the stub gets nothing."""
+"""The exercises grade: right answers get everything, wrong ones lose, the stub gets nothing."""
 
 import ast
 import shutil

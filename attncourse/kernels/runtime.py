@@ -75,7 +75,7 @@ def _prepare_once_a_launch() -> None:
     Triton 3's interpreter replaces every function of `triton.language` when a kernel is launched,
     and again at each call of another jitted function inside it. Once a launch is enough.
     """
-    interpreter = importlib.import_module("triton.runtime.interpreter")
+    interpreter: Any = importlib.import_module("triton.runtime.interpreter")
     if not (hasattr(interpreter, "_patch_lang") and hasattr(interpreter, "GridExecutor")):
         return
     prepare, launch = interpreter._patch_lang, interpreter.GridExecutor.__call__

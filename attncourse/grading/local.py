@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import signal
 import threading
 import time
 import traceback
@@ -85,6 +86,11 @@ def _stopped_after(seconds: float | None) -> Iterator[threading.Event]:
             _thread.interrupt_main()
             wait = 0.5
 
+    # A program that was started in the background ignores the signal, and nothing would happen.
+    before = signal.getsignal(signal.SIGINT)
+    deaf = not callable(before)
+    if deaf:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield over
@@ -93,6 +99,8 @@ def _stopped_after(seconds: float | None) -> Iterator[threading.Event]:
         if over.is_set():
             with contextlib.suppress(KeyboardInterrupt):  # one may still be on its way
                 time.sleep(0.05)
+        if deaf:
+            signal.signal(signal.SIGINT, before)
 
 
 def _unwritten(error: BaseException | None, request: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -142,15 +143,22 @@ def test_a_forgotten_raise_below_the_code_is_said(exercise):
     assert "Nothing is written here yet" not in said
 
 
-def test_an_endless_loop_is_stopped_and_named(exercise, monkeypatch):
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_endless_loop_is_stopped_and_named(exercise, monkeypatch, handler):
+    """Also in a program that was started in the background, which ignores interrupts."""
     from attncourse.grading import check
 
+    before = signal.signal(signal.SIGINT, handler)
     monkeypatch.setattr(check, "SLACK", -9.5)
     names = notebook(
         HERE + "while True:\n        try:\n            np.ones(3).sum()\n"
         "        except KeyboardInterrupt:\n            np.zeros(3).sum()\n            raise"
     )
-    said = " ".join(str(exercise.check("q4", namespace=names)).split())
+    try:
+        said = " ".join(str(exercise.check("q4", namespace=names)).split())
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "stopped after 0.5 s: does a loop never end?" in said
 
 
@@ -323,7 +331,7 @@ def test_progress_keeps_the_best_result_and_counts_questions(exercise, progress)
     assert json.loads(progress.read_text()) == {ID: {"q4": {"points": "2", "max": "2"}}}
     rows = {name: (int(done), int(total)) for name, _, done, total in Progress.read().rows}
     assert rows[ID] == (1, 4)
-    assert len(rows) == 6
+    assert len(rows) > 1, "every exercise has a row, begun or not"
     assert f"{ID}        █████··············· 1 of 4" in str(exercise.progress())
     assert "<progress" in exercise.progress()._repr_html_()
 
